@@ -311,9 +311,7 @@ class Event:
     not known.
     """
     needed_on: str | None = None
-    """The device of the weights that the result met later on, where it was not there; None where nothing
-    tells.
-    """
+    """The device of what the result met later on, where it was not there; None where nothing tells."""
     also: tuple[Event, ...] = ()
     """The same operator in other expressions of the same statement; at most `EXPRESSIONS_LIMIT`."""
 

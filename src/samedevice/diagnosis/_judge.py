@@ -15,9 +15,9 @@ from samedevice.diagnosis._codes import code_for
 from samedevice.diagnosis._cure import cure_of
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._weigh import LIKELY_OF_EVENT, Verdict, decide, weigh_event
-from samedevice.diagnosis.fixes import fixes_for, with_others
+from samedevice.diagnosis.fixes import changes_line, fixes_for, with_others
 from samedevice.diagnosis.rules import rule_named
-from samedevice.events import Event, EventKind, Operand, Place
+from samedevice.events import Decision, Event, EventKind, Operand, Place
 from samedevice.findings import Finding, Fix
 from samedevice.messages import Phrase, Several, Value, short_operator
 from samedevice.provenance import installed_path
@@ -63,7 +63,7 @@ def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Ph
         operands=tuple(_spelled(failure, each) for each in event.operands),
         candidates=tuple(each.rule.name for each in verdict.candidates),
         count=count,
-        fixes=tuple(with_others(fixes_for(failure, verdict), map(_fixes_of, event.also))),
+        fixes=_fixes(failure, verdict),
         memory=event.memory,
         notes=event.notes,
         guilty=verdict.guilty,
@@ -84,14 +84,32 @@ def _toward_result(failure: Failure, verdict: Verdict) -> Verdict:
     away = [each for each in operands if each.device != needed and each.dtype]
     if needed is None or blamed is None or blamed.device != needed or len(away) != 1:
         return verdict
-    if not all(failure.activation(each) for each in (blamed, *away)):
+    if any(each.role or not each.device.startswith("cuda") for each in (blamed, *away)):
         return verdict
     return replace(verdict, guilty=away[0].name)
 
 
-def _fixes_of(event: Event) -> tuple[Fix[Phrase], ...]:
-    failure = Failure(event)
-    return fixes_for(failure, decide(weigh_event(failure), LIKELY_OF_EVENT))
+def _fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
+    """The fixes of an event; the first mends the other expressions of its statement, too, and has no change
+    for those that meet the same tensor, where it changes what was decided about that.
+    """
+    fixes = fixes_for(failure, verdict)
+    decision = _decision(failure, verdict)
+    at = None if decision is None else decision.at
+    others = []
+    for event in failure.event.also:
+        other = Failure(event)
+        theirs = decide(weigh_event(other), LIKELY_OF_EVENT)
+        newest = _decision(other, theirs)
+        same = decision is not None and newest is not None and decision.order == newest.order != 0
+        if not (same and at is not None and fixes and changes_line(fixes[0], at)):
+            others.append(fixes_for(other, theirs))
+    return tuple(with_others(fixes, others))
+
+
+def _decision(failure: Failure, verdict: Verdict) -> Decision | None:
+    blamed = next((each for each in failure.event.operands if each.name == verdict.guilty), None)
+    return None if blamed is None else blamed.decision
 
 
 def _spelled(failure: Failure, operand: Operand) -> Operand:

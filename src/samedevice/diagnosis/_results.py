@@ -1,7 +1,8 @@
 """Where the results of refused statements were needed, as the statements after them tell.
 
-A run goes on after a refusal, with the result on one of the devices. Where that result then meets a weight on
-the other one, the statement itself should have worked there: what has to follow is the operand that is not.
+A run goes on after a refusal, with the result on one of the devices. Where that result then meets something
+on the other one, the statement itself should have worked there: what has to follow is the operand that is
+not, and then both statements are right.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ def with_results(events: Sequence[Event]) -> list[Event]:
 def _needed_on(event: Event, later: Iterable[Event]) -> str | None:
     devices = {each.device for each in event.operands}
     found = {
-        weight.device
+        met.device
         for other in later
         for result in other.operands
         if result.role is None and result.device in devices and _made_by(event, result)
-        for weight in other.operands
-        if weight.role == "parameter" and weight.device != result.device
+        for met in other.operands
+        if met.device != result.device and met.dtype and not (met.device == "cpu" and met.shape == ())
     }
     return found.pop() if len(found) == 1 and found <= devices else None
 
@@ -39,6 +40,10 @@ def _needed_on(event: Event, later: Iterable[Event]) -> str | None:
 def _made_by(event: Event, operand: Operand) -> bool:
     """Whether an operand is what the statement of an event computed."""
     made, at = operand.made, event.at
-    if made is None or operand.moved is not None or (made.file, made.line) != (at.file, at.line):
+    if made is None or operand.moved is not None or made.file != at.file:
         return False
-    return not at.call or not made.call or at.call in made.call
+    if (made.line, made.function) == (at.line, at.function):
+        return not at.call or not made.call or at.call in made.call
+    # what was computed from its result in the same function
+    parts = [each.made for each in operand.ingredients if each.device == operand.device]
+    return any(each is not None and (each.file, each.line) == (at.file, at.line) for each in parts)

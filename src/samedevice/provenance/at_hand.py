@@ -20,6 +20,8 @@ from samedevice.provenance._variables import variables_of
 _FRAMES = 12
 _MOST = 60
 """Names that are kept of a function."""
+_ITEMS = 12
+"""Tensors of a dictionary that are looked at."""
 _DEVICE = re.compile(r"cpu|cuda(?::\d+)?")
 _WEIGHTS = 400
 """A module with more weights than these is not asked where all of them are."""
@@ -57,6 +59,10 @@ def _told(name: str, value: Any, device_of: Where, whole: bool) -> Iterator[tupl
     """
     if (told := _tells(value, device_of)) is not None:
         yield name, *told
+    if type(value) is dict:
+        for key, each in list(value.items())[:_ITEMS]:
+            if type(key) is str and isinstance(each, torch.Tensor):
+                yield f"{name}[{key!r}]", "tensor", str(device_of(each))
     if isinstance(value, (torch.Tensor, torch.device, str, int, float, list, tuple, dict)):
         return
     held = getattr(value, "__dict__", None)

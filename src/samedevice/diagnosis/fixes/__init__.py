@@ -29,13 +29,14 @@ if TYPE_CHECKING:
     from samedevice.diagnosis.fixes._releases import releases_for
     from samedevice.diagnosis.fixes._script import fix_at_use
     from samedevice.diagnosis.fixes._source import Script, lines_of
-    from samedevice.diagnosis.fixes._united import united, with_others
+    from samedevice.diagnosis.fixes._united import changes_line, united, with_others
 
 __all__ = [
     "RANK_MAP",
     "Held",
     "Script",
     "brought_to_host",
+    "changes_line",
     "changes_of",
     "combined",
     "file_diff",
@@ -77,6 +78,6 @@ __getattr__, __dir__ = on_demand(
         "_releases": ("releases_for",),
         "_script": ("fix_at_use",),
         "_source": ("Script", "lines_of"),
-        "_united": ("united", "with_others"),
+        "_united": ("changes_line", "united", "with_others"),
     },
 )

@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis.fixes._at_hand import device_at
 from samedevice.diagnosis.fixes._edit import script_diff, swapped, with_keyword
+from samedevice.diagnosis.fixes._lasting import target_of
 from samedevice.diagnosis.fixes._source import Script, called
-from samedevice.diagnosis.fixes._target import partners, target_at, unites, wanted
+from samedevice.diagnosis.fixes._target import partners, unites, wanted
 from samedevice.events import Operand
 from samedevice.findings import Fix
 from samedevice.messages import Phrase
@@ -31,11 +31,13 @@ def asked_fix(failure: Failure, script: Script | None, guilty: Operand | None) -
     function = script.scope(place.line)
     if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) or decision.said is None:
         return None
+    if function.name.startswith("__") or decision.kind not in ("created", "moved"):
+        return None
     call = _call_of(failure, script, function)
     at = _position(script, function, decision.said)
     if call is None or at is None:
         return None
-    target = _target(failure, script, guilty, met.pop(), call.lineno)
+    target = target_of(failure, script, guilty, met.pop(), call.lineno)
     if target is None:
         return None
     given = next((each.value for each in call.keywords if each.arg == decision.said), None)
@@ -77,12 +79,3 @@ def _position(script: Script, function: Function, parameter: str) -> int | None:
 def _has_default(function: Function, parameter: str) -> bool:
     names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
     return parameter in names[len(names) - len(function.args.defaults) :]
-
-
-def _target(failure: Failure, script: Script, guilty: Operand, device: str, line: int) -> str | None:
-    at = failure.event.at
-    if script.holds(at) and script.scope(line) is script.scope(at.line):
-        target = target_at(failure, script, guilty, line)
-        if target is not None and target.derived:
-            return target.text
-    return device_at(failure, script, device, line)

@@ -17,6 +17,9 @@ _KINDS = ("device", "module", "tensor")
 """What names a device best: a device itself, then the model, then some tensor."""
 
 
+_SINGLE, _DOUBLE = "'", '"'
+
+
 def device_at(failure: Failure, script: Script, device: str, line: int) -> str | None:
     """An expression for a device that is bound at a line of the script; None where nothing in reach is."""
     here = script.scope(line)
@@ -42,7 +45,7 @@ def text_of(hand: AtHand) -> str:
     """How source asks a name for its device."""
     if hand.kind == "module":
         return f"next({hand.name}.parameters()).device"
-    return hand.name if hand.kind == "device" else f"{hand.name}.device"
+    return hand.name if hand.kind == "device" else f"{hand.name.replace(_SINGLE, _DOUBLE)}.device"
 
 
 def _means_it(script: Script, hand: AtHand, here: ast.AST, line: int) -> bool:
@@ -54,11 +57,16 @@ def _means_it(script: Script, hand: AtHand, here: ast.AST, line: int) -> bool:
     if home is script.tree:  # a constant of the script
         known = script.bound(hand.name, here, line, line)
         return hand.kind == "device" and known and _early(script, hand.name)
-    if owner != "self" or hand.kind != "device" or script.class_of(home) is not script.class_of(here):
+    if owner != "self" or not attribute or script.class_of(home) is not script.class_of(here):
         return False
-    return _sets(here, attribute, line) or (
-        getattr(here, "name", "") != "__init__" and script.class_of(here) is not None
-    )
+    if getattr(here, "name", "") == "__init__":  # what the constructor made is not yet where it was sent to
+        return hand.kind == "device" and _sets(here, attribute, line)
+    return script.class_of(here) is not None and _takes_self(here)
+
+
+def _takes_self(function: ast.AST) -> bool:
+    given = function.args.args if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
+    return bool(given) and given[0].arg == "self"
 
 
 def _sets(function: ast.AST, attribute: str, line: int) -> bool:
@@ -100,7 +108,7 @@ def _early(script: Script, name: str) -> bool:
         and isinstance(node.ctx, ast.Store)
         and ast.unparse(node) == name
     ]
-    if len(given) != 1:
+    if len(given) != 1 or script.around(given[0]) not in script.tree.body:  # not what only a program has
         return False
     called = [
         node.lineno

@@ -63,7 +63,7 @@ def _safety(failure: Failure, guilty: Operand, kept_by: str) -> Safety:
     module = next((each for each in failure.event.running if each.kind == kept_by), None)
     together = (
         module is not None
-        and bool(module.below)
+        and bool(module.below or module.own)
         and {*module.own, *module.below} - {"cpu"} == wanted
         and "cpu" not in module.below
     )

@@ -14,11 +14,13 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes._at_hand import device_at
 from samedevice.diagnosis.fixes._edit import (
     moved,
+    reduced,
     script_diff,
     swapped,
     with_keyword,
@@ -38,35 +40,72 @@ _STEPS = 8
 
 
 def lasting_fix(failure: Failure, script: Script | None, guilty: Operand | None) -> Fix[Phrase] | None:
-    """The one move of a tensor that outlives the statement; None for what is made anew each time."""
-    if script is None or guilty is None or guilty.role or not outlives(failure, guilty):
+    """The one move of a tensor that outlives the statement; of one that is made anew each time, the statement
+    that makes it, where that is in a function on the stack.
+    """
+    if script is None or guilty is None or guilty.role:
         return None
     met = {each.device for each in partners(failure, guilty)}
-    if len(met) != 1 or len(wanted(failure, guilty)) != 1 or "meta" in met:
+    if len(met) != 1 or len(wanted(failure, guilty)) != 1 or met & {"meta", "cpu"}:
         return None
     device = met.pop()
-    if attribute_of(failure, guilty) is None and _comes_round(failure, guilty):
-        return None  # each turn of a loop brings another one, as a loader does
-    for source, title in (
-        *_where_decided(failure, script, guilty, device),
-        *_where_kept(failure, script, guilty, device),
-        *_where_got(failure, script, guilty, device),
-        *_before_use(failure, script, guilty),
-    ):
+    changes: list[tuple[str | None, Phrase]] = []
+    if outlives(failure, guilty):
+        if attribute_of(failure, guilty) is None and _comes_round(failure, guilty):
+            changes += _before_use(failure, script, guilty)
+            changes += _where_handed(failure, script, guilty, device)
+            return _first(failure, script, guilty, changes)  # each turn brings another one, as a loader does
+        changes += _where_decided(failure, script, guilty, device)
+        changes += _where_kept(failure, script, guilty, device)
+        changes += _where_handed(failure, script, guilty, device)
+        changes += _where_got(failure, script, guilty, device)
+        changes += _before_use(failure, script, guilty)
+    else:
+        if _near(failure, script, guilty):
+            changes += _where_decided(failure, script, guilty, device)
+        changes += _where_handed(failure, script, guilty, device)
+    return _first(failure, script, guilty, changes)
+
+
+def _first(
+    failure: Failure, script: Script, guilty: Operand, changes: list[tuple[str | None, Phrase]]
+) -> Fix[Phrase] | None:
+    """The first change that can be made."""
+    for source, title in changes:
         diff = script_diff(script, source) if source is not None else None
         if diff is not None:
             return Fix(title, "safe" if unites(failure, guilty) else "check", diff)
     return None
 
 
+def _near(failure: Failure, script: Script, operand: Operand) -> bool:
+    """Whether a function on the stack, or a method beside it, made this very tensor without saying where, or
+    on a device that is written down.
+    """
+    decision = operand.decision
+    if decision is None or decision.inherited or not script.holds(decision.at):
+        return False
+    made = decision.kind == "created" and decision.source in ("default", "literal")
+    if not made and not (decision.kind == "moved" and decision.source == "literal"):
+        return False
+    here = script.scope(decision.at.line)
+    for place in (failure.event.at, *failure.event.stack):
+        if script.holds(place) and (home := script.scope(place.line)) is not script.tree:
+            owner = script.class_of(home)
+            if home is here or (owner is not None and owner is script.class_of(here)):
+                return True
+    return False
+
+
 def outlives(failure: Failure, operand: Operand) -> bool:
-    """Whether an operand is there before and after the statement runs: it failed twice with one decision, or
+    """Whether an operand is there before and after the statement runs: it failed again with one decision, or
     an object keeps it.
     """
     tensors = [each for each in failure.event.operands if each.dtype]
     counts = failure.event.decisions
     if len(counts) == len(tensors) and operand in tensors:
-        return counts[tensors.index(operand)] == 1
+        own = counts[tensors.index(operand)]
+        return own == 1 or own < max(counts)  # a few kept ones that come round
     return operand.kept_by is not None or attribute_of(failure, operand) is not None
 
 
@@ -100,12 +139,43 @@ def _where_decided(failure: Failure, script: Script, guilty: Operand, device: st
     for place in () if decision is None else (decision.at, decision.user_at):
         if decision is None or not script.holds(place) or decision.kind not in ("created", "moved"):
             continue
+        if decision.source in ("tensor", "argument", "launcher"):
+            continue  # it was chosen, and is right for others that were given the same
         if script.class_of(script.scope(place.line)) is not None and place.function == "forward":
             continue
-        target = device_at(failure, script, device, place.line)
+        target = target_of(failure, script, guilty, device, place.line)
         if target is not None and not _at_failure(failure, place):
             title = Phrase("fix.made-on", operand=failure.written(guilty), device=target)
             yield relocated(script, place, target), title
+
+
+def unmoved_fix(failure: Failure, script: Script | None, guilty: Operand | None) -> Fix[Phrase] | None:
+    """No move of a tensor that was where it has to be before the script sent it away."""
+    if script is None or guilty is None or len(guilty.lineage) < 2 or len(wanted(failure, guilty)) != 1:
+        return None
+    newest, before = guilty.lineage[:2]
+    met = {each.device for each in partners(failure, guilty)}
+    if newest.kind != "moved" or met != {before.device} or not before.device.startswith("cuda"):
+        return None
+    place = newest.at
+    if not script.holds(place) or not newest.device.startswith("cuda"):
+        return None
+    for call in script.find(place):
+        if called(call) in ("to", "cuda") and isinstance(call.func, ast.Attribute):
+            diff = script_diff(script, reduced(script, call, call.func.value))
+            where = f"{Path(script.file).name}:{place.line}"
+            return Fix(Phrase("fix.not-sent", where=where), "safe", diff) if diff else None
+    return None
+
+
+def target_of(failure: Failure, script: Script, guilty: Operand, device: str, line: int) -> str | None:
+    """What names the device at a line: what the statement meets, in its own function, or what is at hand."""
+    at = failure.event.at
+    if script.holds(at) and script.scope(line) is script.scope(at.line):
+        target = target_at(failure, script, guilty, line)
+        if target is not None and target.derived:
+            return target.text
+    return device_at(failure, script, device, line)
 
 
 def _at_failure(failure: Failure, place: Place) -> bool:
@@ -142,6 +212,82 @@ def _on(script: Script, value: ast.expr, target: str) -> str:
         if script.text(value.func).startswith("torch."):
             return with_keyword(script, value, "device", target)
     return moved(script, value, target)
+
+
+def _where_handed(failure: Failure, script: Script, guilty: Operand, device: str) -> _Change:
+    """In front of the call, and of the loops around it, that hands an item of a dictionary to the model."""
+    found = _item_handed(failure, script, guilty) if guilty.device == "cpu" else None
+    if found is None:
+        return
+    item, base, depth = found
+    frame = failure.flow.frame(depth)
+    anchor: ast.stmt = frame.statement
+    for each in statements_around(frame.scope, frame.statement)[1:]:
+        if isinstance(each, (ast.For, ast.While)):
+            if any(
+                isinstance(node, ast.Name) and node.id == base and isinstance(node.ctx, ast.Store)
+                for node in ast.walk(each)
+            ):
+                break
+            anchor = each
+    target = device_at(failure, script, device, anchor.lineno)
+    own = next((node for node in ast.walk(script.tree) if _at_same(node, anchor)), None)
+    if target is not None and isinstance(own, ast.stmt):
+        line = f"{item} = {item}.to({target})"
+        yield with_line_before(script, own, line), Phrase("fix.input-to", operand=item, device=target)
+
+
+def _at_same(node: ast.AST, statement: ast.stmt) -> bool:
+    place = (statement.lineno, statement.col_offset)
+    return isinstance(node, ast.stmt) and (node.lineno, node.col_offset) == place
+
+
+def _item_handed(failure: Failure, script: Script, guilty: Operand) -> tuple[str, str, int] | None:
+    """The item of a dictionary that a caller handed in as the operand, the dictionary, and the caller's depth
+    on the stack.
+    """
+    flow, depth = failure.flow, 0
+    name = failure.expression(guilty)
+    if not flow.readable or name is None or not name.isidentifier():
+        return None
+    for _ in range(_STEPS):
+        frame = flow.frame(depth)
+        if frame.place.file != script.file:
+            return None
+        found = [each for each in reaching(name, frame.scope, frame.statement) if each.replaces]
+        if found:
+            if len(found) > 1 or not isinstance(found[0].value, ast.Name):
+                return None
+            name = found[0].value.id
+            continue
+        given = flow.given(name, depth)
+        if given is None:
+            return _spread(failure, script, name, depth)
+        node, depth = given
+        match node:
+            case ast.Name(id=other):
+                name = other
+            case ast.Subscript(value=ast.Name(id=base), slice=ast.Constant()):
+                return ast.unparse(node).replace("'", '"'), base, depth
+            case _:
+                return None
+    return None
+
+
+def _spread(failure: Failure, script: Script, name: str, depth: int) -> tuple[str, str, int] | None:
+    """The item of a dictionary that a caller spreads over its arguments: `model(**inputs)`."""
+    flow, stack = failure.flow, failure.event.stack
+    for above in range(depth + 1, len(stack)):
+        frame = flow.frame(above)
+        if frame.place.file != script.file or not isinstance(frame.call, ast.Call):
+            return None
+        spread = [each.value for each in frame.call.keywords if each.arg is None]
+        if len(spread) == 1 and isinstance(spread[0], ast.Name) and not frame.call.args:
+            base = spread[0].id
+            items = {each.name for each in failure.event.at_hand if each.device == "cpu"}
+            return (f'{base}["{name}"]', base, above) if f"{base}[{name!r}]" in items else None
+        return None
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,11 +375,16 @@ def _same(node: ast.AST, statement: ast.stmt) -> bool:
 def _before_use(failure: Failure, script: Script, guilty: Operand) -> _Change:
     """The attribute given the moved tensor in a line of its own, in front of the failing statement."""
     name, at = attribute_of(failure, guilty), failure.event.at
-    if name is None or not script.holds(at) or not name.startswith("self."):
+    if not script.holds(at):
         return
     statement = script.statement(at)
     target = target_at(failure, script, guilty, at.line)
     if statement is None or target is None or not target.derived or _has_block(statement):
+        return
+    if name is None and guilty.local and (item := _item_of_loop(script, statement, guilty.local)) is not None:
+        line = f"{item} = {guilty.local} = {guilty.local}.to({target.text})"
+        yield with_line_before(script, statement, line), Phrase("fix.moved-once", line=line)
+    if name is None or not name.startswith("self."):
         return
     head = target.text.partition(".")[0].partition("[")[0].removeprefix("next(")
     inside = {
@@ -248,6 +399,25 @@ def _before_use(failure: Failure, script: Script, guilty: Operand) -> _Change:
         return
     line = f"{name} = {name}.to({target.text})"
     yield with_line_before(script, statement, line), Phrase("fix.moved-once", line=line)
+
+
+def _item_of_loop(script: Script, statement: ast.stmt, name: str) -> str | None:
+    """The item of an object's own list or dictionary that a loop around a statement gives to a name."""
+    for loop in ast.walk(script.scope(statement.lineno)):
+        if not isinstance(loop, ast.For) or statement not in loop.body:
+            continue
+        match loop.target, loop.iter:
+            case (
+                ast.Tuple(elts=[ast.Name(id=key), ast.Name(id=value)]),
+                ast.Call(func=ast.Attribute(value=ast.Attribute() as of, attr="items"), args=[]),
+            ) if value == name and script.text(of).startswith("self."):
+                return f"{script.text(of)}[{key}]"
+            case (
+                ast.Tuple(elts=[ast.Name(id=key), ast.Name(id=value)]),
+                ast.Call(func=ast.Name(id="enumerate"), args=[ast.Attribute() as of]),
+            ) if value == name and script.text(of).startswith("self."):
+                return f"{script.text(of)}[{key}]"
+    return None
 
 
 def _has_block(statement: ast.stmt) -> bool:

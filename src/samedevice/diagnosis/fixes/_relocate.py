@@ -34,13 +34,38 @@ def relocated(script: Script, place: Place, target: str, beside: frozenset[str] 
         return None
     if not isinstance(node, ast.Call):
         return moved(script, node, target)
-    if (changed := _on_device(script, node, target)) is not None:
+    if (changed := _twins_on_device(script, node, target)) is not None:
         return changed
     inner = [each for each in ast.walk(node) if isinstance(each, ast.Call) and called(each) in FACTORIES]
     alone = not beside & {script.text(each) for each in ast.walk(node) if isinstance(each, _LOOKED_UP)}
     if alone and len(inner) == 1 and script.text(node).startswith("torch."):  # `torch.tril(torch.ones(4, 4))`
         return _on_device(script, inner[0], target)
     return moved(script, node, target)
+
+
+def _twins_on_device(script: Script, call: ast.Call, target: str) -> str | None:
+    """The source in which a call, and those of its statement that read the same, choose a device: which of
+    them ran a line does not tell.
+    """
+    statement, text = script.around(call), script.text(call)
+    twins = [
+        node
+        for node in ast.walk(statement or call)
+        if isinstance(node, ast.Call) and script.text(node) == text
+    ]
+    source: str | None = None
+    for twin in sorted(twins, key=lambda each: (each.lineno, each.col_offset), reverse=True):
+        left = script if source is None else Script(script.file, source)
+        own = next(
+            node
+            for node in ast.walk(left.tree)
+            if isinstance(node, ast.Call)
+            and (node.lineno, node.col_offset) == (twin.lineno, twin.col_offset)
+            and left.text(node) == text
+        )
+        if (source := _on_device(left, own, target)) is None:
+            return None
+    return source
 
 
 def _on_device(script: Script, call: ast.Call, target: str) -> str | None:

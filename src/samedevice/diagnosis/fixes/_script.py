@@ -28,7 +28,7 @@ from samedevice.diagnosis.fixes._edit import (
     with_keyword,
     with_line_before,
 )
-from samedevice.diagnosis.fixes._lasting import lasting_fix
+from samedevice.diagnosis.fixes._lasting import lasting_fix, unmoved_fix
 from samedevice.diagnosis.fixes._mapping import arguments_fix, mapping_fix
 from samedevice.diagnosis.fixes._order import order_fix
 from samedevice.diagnosis.fixes._parts import parts_fix
@@ -71,6 +71,7 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
     user = failure.event.user_at
     script = Script.read(user.file) if user is not None else None
     guilty = next((each for each in failure.event.operands if each.name == verdict.guilty), None)
+    guilty = _follower(failure, guilty)
     fixes = []
     if failure.event.kind is EventKind.NONDETERMINISTIC_DEVICE:
         fixes.append(Fix(Phrase("fix.sorted-devices"), "safe"))
@@ -87,7 +88,11 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
         fixes = [buffer, *fixes] if buffer is not None else fixes
     once = None
     if failure.mismatch and not told:
-        once = asked_fix(failure, script, guilty) or lasting_fix(failure, script, guilty)
+        once = (
+            unmoved_fix(failure, script, guilty)
+            or asked_fix(failure, script, guilty)
+            or lasting_fix(failure, script, guilty)
+        )
     if once is not None and (not fixes or not _decides(fixes[0])):
         fixes = [once, *fixes]
     received = failure.group is not None  # a copy made in the call would receive it, and be lost
@@ -98,9 +103,36 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
         if any(fix.diff for fix in fixes):
             found = [fix for fix in found if fix.safety == "safe" or fix.file is not None]
         fixes = _beside(fixes, found)
-    fixes = [_checked(fix, script) for fix in fixes]
+    fixes = _map_first(failure, script, [_checked(fix, script) for fix in fixes])
     unique = {(fix.title, fix.diff): fix for fix in fixes}
     return tuple(unique.values())[:4]
+
+
+def _map_first(failure: Failure, script: Script | None, fixes: list[Fix[Phrase]]) -> list[Fix[Phrase]]:
+    """The fixes, with the script's own map in front where it cuts a block of the script: it decided."""
+    if script is None or not script.holds(failure.event.at):
+        return fixes
+    whole = [each for each in fixes if each.title.key == "fix.device-map-moves" and each.diff]
+    return [*whole, *(each for each in fixes if each not in whole)]
+
+
+def _follower(failure: Failure, guilty: Operand | None) -> Operand | None:
+    """The operand that has to follow: what is on the host follows what is on a GPU; where nothing else
+    tells, what the call brought follows what was there before.
+    """
+    if not failure.mismatch or failure.group is not None or failure.read_on_host:
+        return guilty
+    if guilty is not None:
+        met = partners(failure, guilty)
+        left = [each for each in met if each.device == "cpu"]
+        if guilty.device.startswith("cuda") and len(left) == 1 == len(met) and not guilty.role:
+            return left[0] if not left[0].role else guilty
+        return guilty
+    kept = [
+        each for each in failure.event.operands if each.dtype and (each.role or failure.from_attribute(each))
+    ]
+    brought = [each for each in failure.event.operands if each.dtype and each not in kept]
+    return brought[0] if len(brought) == 1 and kept and failure.two_gpus else None
 
 
 _AT_USE = ("fix.at-use", "fix.bring", "fix.parts-at-use")
@@ -791,19 +823,40 @@ def _together(failure: Failure, script: Script | None, guilty: Operand | None) -
         and repaired == failure.event.device_map
     ):
         return []
+    if (
+        prefix and len({repaired[name] for name in inside}) == 1
+    ):  # one entry, whose hook takes its inputs along
+        kept_whole = {name: where for name, where in repaired.items() if name not in inside}
+        at = list(repaired).index(inside[0])
+        items = list(kept_whole.items())
+        repaired = dict([*items[:at], (prefix, repaired[inside[0]]), *items[at:]])
     text = "{" + ", ".join(f'"{name}": "{where}"' for name, where in repaired.items()) + "}"
     diff = None
     if script is not None and (found := _map_literal(script, failure)) is not None:
-        diff = script_diff(script, swapped(script, found, text))
+        diff = script_diff(script, swapped(script, found, _laid_out(script, found, repaired, text)))
     module = f"{cut.name} ({cut.kind})"
     if diff is None:
         return [Fix(Phrase("fix.device-map", map=text, module=module), "check", None)]
-    moves = [f'"{name}": "{to}"' for name, to in repaired.items() if failure.event.device_map[name] != to]
+    old = failure.event.device_map
+    moves = [f'"{name}": "{to}"' for name, to in repaired.items() if old.get(name) != to]
     named: list[Value] = [*moves[:_MOST_MOVES]]
     if len(moves) > _MOST_MOVES:
         named.append(Phrase("note.more", count=len(moves) - _MOST_MOVES))
     title = Phrase("fix.device-map-moves", moves=Several(tuple(named)), module=module)
     return [Fix(title, "check", diff)]
+
+
+def _laid_out(script: Script, found: ast.expr, repaired: dict[str, str], text: str) -> str:
+    """A map as the one that it replaces is written: an entry a line, or all in one."""
+    if not isinstance(found, ast.Dict) or not found.keys or found.lineno == found.end_lineno:
+        return text
+    first, indent = found.keys[0], script.lines[found.lineno - 1]
+    if first is None or first.lineno == found.lineno:
+        return text
+    outer = indent[: len(indent) - len(indent.lstrip())]
+    inner = " " * first.col_offset
+    entries = "".join(f'{inner}"{name}": "{where}",\n' for name, where in repaired.items())
+    return f"{{\n{entries}{outer}}}"
 
 
 _MOST_MOVES = 3

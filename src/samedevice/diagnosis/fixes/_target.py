@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from samedevice.diagnosis._failure import Failure
+from samedevice.diagnosis.fixes._at_hand import device_at
 from samedevice.diagnosis.fixes._source import Script, called
 from samedevice.diagnosis.fixes._spelling import device_text, spelled_at, weight_text
 from samedevice.events import Operand, Place
@@ -48,7 +49,18 @@ def target_at(failure: Failure, script: Script | None, guilty: Operand, line: in
     device = devices.pop()
     if len(wanted(failure, guilty)) > 1 and not own(device, failure):
         return None
+    hand = device_at(failure, script, device, line) if script is not None and open_to_change(guilty) else None
+    if hand is not None:
+        return Target(hand, True, hand)
     return Target(code_of(device, failure, script), False, named(device, failure))
+
+
+def open_to_change(operand: Operand) -> bool:
+    """Whether nobody chose its device: it was left to a default, or written down; what follows a tensor or
+    an argument is right for others that were given the same.
+    """
+    newest = operand.decision
+    return newest is None or newest.inherited or newest.source not in ("tensor", "argument", "launcher")
 
 
 def partners(failure: Failure, guilty: Operand) -> list[Operand]:

@@ -24,7 +24,9 @@ _MOST_NAMED = 3
 
 
 def with_others(fixes: Sequence[Fix[Phrase]], others: Iterable[Sequence[Fix[Phrase]]]) -> list[Fix[Phrase]]:
-    """A finding's fixes, with one in front that mends other expressions of its statement, too."""
+    """A finding's fixes, with one in front that mends other expressions of its statement, too; `others` are
+    those of expressions that meet another tensor.
+    """
     first = [each[0] for each in (fixes, *others) if each and each[0].diff is not None and each[0].file]
     here = [each for each in first if each.file == first[0].file]
     whole = _whole(here) if fixes and fixes[0] in here and len(here) > 1 else None
@@ -50,7 +52,7 @@ def united(findings: Sequence[Finding[Phrase]]) -> list[Finding[Phrase]]:
 def _needed(findings: Sequence[Finding[Phrase]], members: Sequence[int]) -> list[int]:
     """The members whose changes are needed; one is left out only for the sake of one that stays."""
     kept: list[int] = []
-    for at in sorted(members, key=lambda at: not _at_decision(findings[at])):
+    for at in sorted(members, key=lambda at: not (_at_decision(findings[at]) or _for_good(findings[at]))):
         if not any(_gone(findings[at], findings[on]) for on in kept):
             kept.append(at)
     return sorted(kept)
@@ -62,29 +64,52 @@ def _gone(finding: Finding[Phrase], with_fix_of: Finding[Phrase]) -> bool:
         return True
     own, other = _decision(finding), _decision(with_fix_of)
     same = own is not None and other is not None and bool(own.order) and own.order == other.order
-    return same and _at_decision(with_fix_of)
+    return same and (_at_decision(with_fix_of) or _for_good(with_fix_of))
 
 
 def _at_decision(finding: Finding[Phrase]) -> bool:
     """Whether the first fix changes the line that put the tensor where it is."""
-    fix, decision = finding.fixes[0], _decision(finding)
+    decision = _decision(finding)
     place = None if decision is None else decision.at
-    if place is None or place.file != fix.file:
-        return False
-    return any(each.first < place.line <= each.end for each in changes_of(fix.diff or ""))
+    return place is not None and changes_line(finding.fixes[0], place)
+
+
+def _for_good(finding: Finding[Phrase]) -> bool:
+    """Whether the first fix moves the tensor itself, for all that read it later, and no copy for one use."""
+    return finding.fixes[0].title.key in (
+        "fix.moved-once",
+        "fix.kept-on",
+        "fix.not-sent",
+        "fix.asked-for",
+    ) or (finding.fixes[0].title.key == "fix.input-to" and finding.fixes[0].safety == "safe")
+
+
+def changes_line(fix: Fix[Phrase], place: Place) -> bool:
+    """Whether a fix changes a line."""
+    changes = changes_of(fix.diff or "") if place.file == fix.file else ()
+    return any(each.first < place.line <= each.end for each in changes)
 
 
 def _follows(finding: Finding[Phrase], first: Finding[Phrase]) -> bool:
     """Whether a finding blames what the statement of another one computed, on the device where that one's
     wrong tensor is: it is there since the run went on after that one.
     """
-    wrong, cause = _guilty(finding), _guilty(first)
-    made, at = None if wrong is None else wrong.made, first.at
-    if wrong is None or cause is None or made is None or at is None or finding.at == at:
+    wrong, cause, at = _guilty(finding), _guilty(first), first.at
+    if wrong is None or cause is None or at is None or finding.at == at:
         return False
-    computed = (made.file, made.line) == (at.file, at.line) and at.call in (made.call or made.code)
+    beside = [each for each in finding.operands if each.dtype and each.device == cause.device]
+    if beside and wrong not in beside and all(_computed_at(each, at) for each in beside):
+        return True
     elsewhere = bool(at.call) or finding.at is None or finding.at.line != at.line
-    return computed and elsewhere and wrong.device == cause.device
+    return _computed_at(wrong, at) and elsewhere and wrong.device == cause.device
+
+
+def _computed_at(operand: Operand, at: Place) -> bool:
+    """Whether a statement computed an operand."""
+    made = operand.made
+    if made is None or (made.file, made.line) != (at.file, at.line):
+        return False
+    return at.call in (made.call or made.code)
 
 
 def _guilty(finding: Finding[Phrase]) -> Operand | None:
