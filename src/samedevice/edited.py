@@ -38,6 +38,11 @@ def content(path: str | Path) -> bytes:
     return Path(path).read_bytes() if changed is None else changed
 
 
+def is_trial() -> bool:
+    """Whether this process was started to try something."""
+    return bool(os.environ.get(VARIABLE))
+
+
 def write_edits(file: Path, texts: Mapping[str, str]) -> dict[str, str]:
     """Write changed texts, by path, for a child to read; returns the variables that the child needs."""
     file.write_text(json.dumps(dict(texts)), encoding="ascii")

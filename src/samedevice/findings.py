@@ -179,6 +179,7 @@ def run_document(
     asked: Sequence[Place] = (),
     ignored: Sequence[Ignored[str]] = (),
     fixing: Mapping[str, Any] | None = None,
+    copies: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """The document that `run --json` writes.
 
@@ -188,7 +189,8 @@ def run_document(
     that asked for values which nobody computed; `ignored` what was found and is known.
     `fixing` says how often the program ran again with fixes, on which machines, which files were changed, and
     how many findings are left with the fixes of the project's own files, and with patches of libraries, too;
-    None where no fix was to be tried.
+    None where no fix was to be tried. `copies` says what went from device to device, and how much of it went
+    again though nothing of it had changed; None where nobody counted.
     """
     places = [asdict(place) for place in asked]
     for place in places:
@@ -203,6 +205,7 @@ def run_document(
         "assumed_values": places,
         "ignored": [each.as_json() for each in ignored],
         "fixing": None if fixing is None else dict(fixing),
+        "copies": None if copies is None else dict(copies),
     }
 
 

@@ -8,7 +8,7 @@ packages are never part of what is applied.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from samedevice import diagnosis
 from samedevice.cli._trial import Again, Json, Ran, run_again
 from samedevice.edited import content
 from samedevice.findings import Finding, Fix
-from samedevice.messages import Phrase
+from samedevice.messages import Bytes, Phrase
 from samedevice.report import render_finding
 
 MOST_RUNS = 16
@@ -48,11 +48,20 @@ class Attempt:
         return self.file, tuple(change.new for change in diagnosis.changes_of(self.diff))
 
 
+@dataclass(frozen=True, slots=True)
+class _Passed:
+    """Runs with a change, on each machine, none of them worse than before."""
+
+    results: Mapping[str, Ran]
+    origins: list[int]
+    again: int | None
+
+
 @dataclass(slots=True)
 class Bench:
     """A program, its sources as they are changed so far, and what was found with them."""
 
-    again: Again
+    again_with: Again
     machines: tuple[str, ...]
     """The first one is that of the run itself."""
     owned: Callable[[str], bool]
@@ -66,6 +75,8 @@ class Bench:
     originals: dict[str, str] = field(default_factory=dict)
     """The same files as they were read."""
     runs: int = 0
+    again: int | None = None
+    """Bytes that the last accepted run copied though it had done so before; None where nobody counted."""
     last: dict[str, Ran] = field(default_factory=dict)
     """How the last accepted run ended, on each machine."""
     accepted: list[Attempt] = field(default_factory=list)
@@ -150,15 +161,53 @@ class Bench:
         return self.texts[file] if file in self.texts else self.originals[file]
 
     def _accept(self, batch: Sequence[Attempt], texts: dict[str, str]) -> bool:
-        """Run with the changes; keep them where nothing is worse."""
+        """Run with the changes; keep them where nothing is worse. Of one that copies the same again at each
+        use, another change of its finding that does so less takes the place.
+        """
+        passed = self._passed(batch, texts)
+        if passed is None:
+            return False
+        kept, chosen = list(batch), texts
+        for rival in self._rivals(batch, passed):
+            together, others, _ = self._together([rival])
+            if not together or (other := self._passed(together, others)) is None:
+                continue
+            if (other.again or 0) < (passed.again or 0):
+                self._note(kept[0], Phrase("tried.again", amount=Bytes(passed.again or 0)))
+                kept, chosen, passed = together, others, other
+        self.last |= passed.results
+        self.texts = chosen
+        self.found, self.origins = list(passed.results[self.machines[0]].findings), passed.origins
+        self.again = passed.again if self.again is not None else None
+        self.accepted += kept
+        for attempt in kept:
+            self._note(attempt, CLEAN)
+        return True
+
+    def _rivals(self, batch: Sequence[Attempt], passed: _Passed) -> Iterator[Attempt]:
+        """Other safe changes of the finding, where the one that was tried copies more again than before."""
+        if len(batch) != 1 or self.again is None or passed.again is None or passed.again <= self.again:
+            return
+        own = batch[0]
+        for fix in self.found[own.number]["fixes"]:
+            if not fix["diff"] or fix["file"] != own.file or fix["safety"] != "safe":
+                continue
+            rival = replace(own, title=fix["title"], diff=fix["diff"])
+            if rival.key != own.key and rival.key not in self._failed and self.runs < MOST_RUNS:
+                yield rival
+
+    def _passed(self, batch: Sequence[Attempt], texts: dict[str, str]) -> _Passed | None:
+        """Run with the changes, on each machine; None where something is worse than before."""
         if len(self.machines) > 1 and not self.last:
-            self.last = {each: run_again(self.again, {}, each, self.seconds) for each in self.machines[1:]}
+            self.last = {
+                each: run_again(self.again_with, {}, each, self.seconds) for each in self.machines[1:]
+            }
         self.runs += 1
         results: dict[str, Ran] = {}
         origins: list[int] = []
         for machine in self.machines:
             first = machine == self.machines[0]
-            ran = run_again(self.again, texts, machine, self.seconds)
+            ran = run_again(self.again_with, texts, machine, self.seconds)
             results[machine] = ran
             before = self.found if first else list(self.last[machine].findings)
             status = self.status if first else self.last[machine].status
@@ -166,20 +215,14 @@ class Bench:
             if ran.status not in ("completed", status) or any(
                 each.number in partners for each in batch if first
             ):
-                return False
+                return None
             for finding, partner in zip(ran.findings, partners, strict=True):
                 same = self._at_statement(finding, batch, texts)
                 if partner is None and same is None:
-                    return False
+                    return None
                 if first:
                     origins.append(self.origins[partner] if partner is not None else same or 0)
-        self.last |= results
-        self.texts = texts
-        self.found, self.origins = list(results[self.machines[0]].findings), origins
-        self.accepted += batch
-        for attempt in batch:
-            self._note(attempt, CLEAN)
-        return True
+        return _Passed(results, origins, results[self.machines[0]].again)
 
     def _at_statement(self, finding: Json, batch: Sequence[Attempt], texts: Mapping[str, str]) -> int | None:
         """The finding of the first run whose statement, mended for one operand, is refused for another."""
@@ -248,7 +291,9 @@ def told(bench: Bench, findings: Sequence[Finding[Phrase]]) -> list[Finding[Phra
             if tried == FAILS and fix.safety == "safe":
                 fix = replace(fix, safety="check")  # noqa: PLW2901 -- what was promised did not hold
             fixes.append(replace(fix, tried=_phrase(tried)))
-        result.append(replace(finding, fixes=tuple(fixes)))
+        # the one that was kept in front of one that only might have been
+        kept = sorted(fixes, key=lambda each: each.tried != _WORDS[CLEAN]) if number in mended else fixes
+        result.append(replace(finding, fixes=tuple(kept)))
     return result
 
 

@@ -60,8 +60,12 @@ class Mended:
     """What `--json` says of it."""
 
 
-def mended(wanted: Wanted, findings: Sequence[Finding[Phrase]], status: Status) -> Mended:
-    """Try the fixes of findings, and write or print what is safe."""
+def mended(
+    wanted: Wanted, findings: Sequence[Finding[Phrase]], status: Status, again: int | None = None
+) -> Mended:
+    """Try the fixes of findings, and write or print what is safe; `again` are the bytes that the first run
+    copied though it had done so before.
+    """
     owned = ownership(wanted.script)
     bench = Bench(
         wanted.again,
@@ -70,6 +74,7 @@ def mended(wanted: Wanted, findings: Sequence[Finding[Phrase]], status: Status) 
         time.monotonic() - wanted.began,
         status,
         documents(findings),
+        again=again,
     )
     lines: list[Phrase] = []
     if wanted.tries:

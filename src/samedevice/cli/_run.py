@@ -20,7 +20,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, Protocol, TextIO
@@ -43,7 +43,7 @@ from samedevice.cli._reporting import (
 from samedevice.cli._restart import start_with
 from samedevice.cli._traceback import show_exception
 from samedevice.cli._trial import here
-from samedevice.edited import edited, read_edited
+from samedevice.edited import edited, is_trial, read_edited
 from samedevice.errors import SameDeviceError, UnsupportedFeatureError, UsageError
 from samedevice.events import DeviceMemory, Event, Place
 from samedevice.findings import Finding, Status, run_document
@@ -74,7 +74,7 @@ from samedevice.report import (
     render_finding,
 )
 from samedevice.suppression import Decisions, Found, Sifted, found_in, sift
-from samedevice.timeline import Layer, Timeline
+from samedevice.timeline import Copies, Layer, Timeline
 from samedevice.torch_versions.installed import newer_than_tested, newer_torch, require_torch
 
 NOTHING_FOUND, FOUND, WRONG_USAGE, SCRIPT_FAILED, INTERNAL_ERROR, INTERRUPTED = 0, 1, 2, 3, 70, 130
@@ -145,6 +145,7 @@ class Watcher(AbstractContextManager[Any], Protocol):
 
     def memory(self) -> dict[str, DeviceMemory]: ...
     def physical(self) -> dict[str, int]: ...
+    def counted_copies(self) -> AbstractContextManager[Callable[[], Copies]]: ...
     def recorded(
         self, describe: Callable[[Any], tuple[Layer, ...]], most_work: int
     ) -> AbstractContextManager[Callable[[], Timeline]]: ...
@@ -173,6 +174,8 @@ class _Ending:
     """What the frames of that error held."""
     timeline: Timeline | None = None
     """What it did over time, where a page or a trace was asked for."""
+    copies: Copies | None = None
+    """What it copied between devices, where fixes are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,11 +279,17 @@ def _run_here(
         if watcher.newer_torch and not quiet:
             _tell(stream, render(newer_torch(watcher.newer_torch, watcher.off), language))
         enter_path(program.path_entry)
-        with family.adopted(), watcher, _recording(watcher, report) as recorded:
+        with (
+            family.adopted(),
+            watcher,
+            _recording(watcher, report) as recorded,
+            _counting(watcher, report) as copies,
+        ):
             with nullcontext() if quiet else Progress(stream, watcher, language):
                 ending = _wind_down(_execute(program, stream, language))
             _flush_stdout()
             ending.timeline = None if recorded is None else recorded()
+            ending.copies = None if copies is None else copies()
     if os.getpid() != owner:  # a child that the script forked came back through here: it ends as under Python
         return ending.python_code
     with suppress(ValueError):  # not the main thread
@@ -300,6 +309,12 @@ def _recording(watcher: Watcher, report: _Report) -> AbstractContextManager[Call
     if report.page is None and report.trace is None:
         return nullcontext()
     return watcher.recorded(_layers_of, 0 if report.trace is None else _MOST_WORK)
+
+
+def _counting(watcher: Watcher, report: _Report) -> AbstractContextManager[Callable[[], Copies] | None]:
+    """Copies are counted where fixes are tried: in the first run, and in each trial."""
+    tries = report.wanted is not None and report.wanted.tries
+    return watcher.counted_copies() if tries or is_trial() else nullcontext()
 
 
 def _layers_of(model: Any) -> tuple[Layer, ...]:
@@ -370,6 +385,7 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
         asked,
         told.ignored(),
         None if done is None else done.document,
+        None if ending.copies is None else asdict(ending.copies),
     )
 
     def text(into: TextIO) -> None:
@@ -504,7 +520,8 @@ def _mend(report: _Report, sifted: Sifted, ending: _Ending) -> Mended:
         _tell(report.stream, render(Phrase("fixing.tries"), report.language))
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    return mended(report.wanted, sifted.findings, ending.status)
+    again = None if ending.copies is None else ending.copies.again_nbytes
+    return mended(report.wanted, sifted.findings, ending.status, again)
 
 
 def _tell_all(

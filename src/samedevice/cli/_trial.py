@@ -49,6 +49,10 @@ class Ran:
     findings: tuple[Json, ...]
     said: str
     """The last line on standard error."""
+    again: int | None = None
+    """Bytes that went from device to device again though nothing of them had changed; None where nobody
+    counted.
+    """
 
     @property
     def clean(self) -> bool:
@@ -80,7 +84,9 @@ def run_again(again: Again, texts: Mapping[str, str], machine: str, first: float
             return Ran("no-report" if code is not None else "timeout", -1, (), said[-1] if said else "")
     if code is None:
         return Ran("timeout", -1, (), "")
-    return Ran(document["status"], code, tuple(document["findings"]), said[-1] if said else "")
+    copies = document.get("copies") or {}
+    last = said[-1] if said else ""
+    return Ran(document["status"], code, tuple(document["findings"]), last, copies.get("again_nbytes"))
 
 
 def _wait(child: subprocess.Popen[bytes], limit: float) -> int | None:

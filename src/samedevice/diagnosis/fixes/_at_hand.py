@@ -93,7 +93,13 @@ def _handed_in(script: Script, known: list[AtHand], here: ast.AST, line: int) ->
             continue
         for node in ast.walk(here):
             match node:
-                case ast.Assign(targets=[ast.Attribute(attr=name)], value=ast.Name(id=value)):
+                case (
+                    ast.Assign(targets=[ast.Attribute(attr=name)], value=ast.Name(id=value))
+                    | ast.Assign(
+                        targets=[ast.Attribute(attr=name)],
+                        value=ast.Call(func=ast.Attribute(attr="device"), args=[ast.Name(id=value)]),
+                    )
+                ):
                     if name == attribute and value in given and script.bound(value, here, line, line):
                         yield value
 

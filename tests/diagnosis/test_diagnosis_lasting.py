@@ -1,0 +1,325 @@
+"""What outlives a statement is moved once, where it was decided; each change is applied, and the program then
+runs clean and copies nothing again.
+"""
+
+from __future__ import annotations
+
+import pytest
+from test_diagnosis_fixes import apply
+
+from samedevice.diagnosis import judge, united, with_results
+from samedevice.machines import parse_machine
+from samedevice.runtime import VirtualMachine
+
+PROGRAMS = {
+    "a constant of the script, beside one that names the device": (
+        """\
+import torch
+
+DEV = torch.device("cuda:1")
+PULL = torch.tensor([0.0, -1.0])
+
+def force(x):
+    return x + PULL
+
+for _ in range(3):
+    force(torch.ones(2, device=DEV))
+""",
+        ["PULL = torch.tensor([0.0, -1.0], device=DEV)"],
+    ),
+    "an attribute whose constructor keeps the device": (
+        """\
+import torch
+
+class Loss:
+    def __init__(self, device):
+        self.weight = torch.ones(4)
+        self.device = torch.device(device)
+
+    def __call__(self, x):
+        x = x.to(self.device)
+        return (x * self.weight).sum()
+
+loss = Loss("cuda:1")
+for _ in range(3):
+    loss(torch.ones(4))
+""",
+        ["        self.weight = torch.ones(4, device=device)"],
+    ),
+    "an attribute whose constructor knows no device": (
+        """\
+import torch
+
+class Bias:
+    def __init__(self, size):
+        self.bias = torch.zeros(size)
+
+    def __call__(self, scores):
+        return scores + self.bias
+
+bias = Bias(4)
+for _ in range(3):
+    bias(torch.ones(4, device="cuda:1"))
+""",
+        ["        self.bias = self.bias.to(scores.device)"],
+    ),
+    "tensors that an object keeps in a dictionary": (
+        """\
+import torch
+
+class Cuts:
+    def __init__(self):
+        self.cuts = {"a": torch.tensor([0.5]), "b": torch.tensor([0.1, 0.7])}
+
+    def __call__(self, row):
+        for k, cut in self.cuts.items():
+            torch.bucketize(row[k], cut)
+
+cuts = Cuts()
+for _ in range(3):
+    cuts({"a": torch.rand(4, device="cuda:1"), "b": torch.rand(4, device="cuda:1")})
+""",
+        ["            self.cuts[k] = cut = cut.to(row[k].device)"],
+    ),
+    "a cached table of a function that may be asked for a device": (
+        """\
+import functools
+import torch
+
+@functools.lru_cache
+def centres(n, device="cpu"):
+    return torch.arange(n, device=device)
+
+def head(x):
+    centre = centres(x.size(0))
+    return x + centre
+
+for _ in range(3):
+    head(torch.ones(4, device="cuda:1"))
+""",
+        ["    centre = centres(x.size(0), device=x.device)"],
+    ),
+    "a tensor that was sent away from where it has to be": (
+        """\
+import torch
+from torch import nn
+
+a = nn.Linear(2, 2).to("cuda:0")
+b = nn.Linear(2, 2).to("cuda:1")
+first = torch.ones(2, device="cuda:0")
+with torch.no_grad():
+    goal = b(first.to("cuda:1")).to("cuda:0")
+
+for _ in range(3):
+    b(first.to("cuda:1")) - goal
+""",
+        ['    goal = b(first.to("cuda:1"))'],
+    ),
+    "an item of a batch that was not sent along": (
+        """\
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.score = nn.Linear(4, 1)
+
+    def forward(self, x, mask):
+        s = self.score(x).squeeze(-1)
+        return s.masked_fill(mask, 0.0)
+
+
+def collate(n):
+    return {"x": torch.ones(n, 4), "mask": torch.ones(n) > 2}
+
+net = Net().to("cuda:1")
+batch = collate(3)
+batch["x"] = batch["x"].to("cuda:1")
+for _ in range(3):
+    net(batch["x"], batch["mask"])
+""",
+        ['batch["mask"] = batch["mask"].to(next(net.parameters()).device)'],
+    ),
+    "weights that took the place of others": (
+        """\
+import torch
+from torch import nn
+
+def resume(model):
+    kept = torch.load(FILE, map_location="cpu")
+    model.load_state_dict(kept, assign=True)
+    return model
+
+torch.save(nn.Linear(4, 4).state_dict(), FILE)
+model = resume(nn.Linear(4, 4).to("cuda:1"))
+for _ in range(3):
+    model(torch.ones(2, 4, device="cuda:1"))
+""",
+        ["    kept = torch.load(FILE, map_location=next(model.parameters()).device)"],
+    ),
+    "modules that a base class keeps in a list": (
+        """\
+import torch
+from torch import nn
+
+class Dense(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.grow = []
+        for _ in range(2):
+            self.grow.append(nn.Linear(4, 4))
+
+    def forward(self, x):
+        x = self.first(x)
+        for each in self.grow:
+            x = each(x)
+        return x
+
+class Net(Dense):
+    pass
+
+net = Net().to("cuda:1")
+for _ in range(3):
+    net(torch.ones(2, 4, device="cuda:1"))
+""",
+        ["        self.grow = nn.ModuleList()"],
+    ),
+    "a literal GPU in a function of a replica": (
+        """\
+import torch
+
+def normalise(x):
+    mean = torch.tensor([0.5]).to("cuda:0")
+    return x - mean
+
+for _ in range(2):
+    normalise(torch.ones(4, device="cuda:1"))
+""",
+        ["    mean = torch.tensor([0.5]).to(x.device)"],
+    ),
+    "what comes with a call follows what an object keeps": (
+        """\
+import torch
+
+class Index:
+    def __init__(self, rows, device):
+        self.rows = rows.to(device)
+
+    def search(self, query):
+        return query @ self.rows.T
+
+index = Index(torch.ones(3, 4), "cuda:1")
+for _ in range(3):
+    index.search(torch.ones(2, 4, device="cuda:0"))
+""",
+        ["        return query.to(self.rows.device) @ self.rows.T"],
+    ),
+}
+
+
+def ran(path):
+    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="record") as machine:
+        with machine.counted_copies() as copies:
+            exec(compile(path.read_text("utf-8"), str(path), "exec"), {"__name__": "__main__"})
+            counted = copies()
+    events = with_results(machine.events)
+    return united([judge(event) for event in events]), counted
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_first_fix_alone_is_the_repair(name, tmp_path):
+    source, added = PROGRAMS[name]
+    path = tmp_path / "script.py"
+    path.write_text(source.replace("FILE", repr(str(tmp_path / "kept.pt"))), "utf-8")
+    findings, before = ran(path)
+    fix = findings[0].fixes[0]
+    assert fix.safety == "safe"
+    lines = [line[1:] for line in fix.diff.splitlines() if line.startswith("+") and line[:3] != "+++"]
+    assert [line.replace(repr(str(tmp_path / "kept.pt")), "FILE") for line in lines] == added
+    repaired = tmp_path / "repaired.py"
+    repaired.write_text(apply(fix.diff, path.read_text("utf-8")), "utf-8")
+    found, after = ran(repaired)
+    assert found == []
+    assert after.again <= before.again
+
+
+TWO_TOWERS = """\
+import torch
+from torch import nn
+
+vision, text, trunk = (nn.Linear(4, 4).to(d) for d in ("cuda:1", "cuda:0", "cuda:0"))
+
+
+def run(image, ids):
+    patches, words = vision(image), text(ids)
+    joined = torch.cat([patches, words])
+    return trunk(joined)
+
+
+run(torch.ones(2, 4, device="cuda:1"), torch.ones(2, 4, device="cuda:0"))
+"""
+
+
+def test_the_operand_follows_that_is_not_where_the_result_is_needed(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(TWO_TOWERS, "utf-8")
+    findings, _ = ran(path)
+    first = findings[0]
+    assert next(each for each in first.operands if each.name == first.guilty).local == "patches"
+    assert "torch.cat([patches.to(words.device), words])" in first.fixes[0].diff
+    repaired = tmp_path / "repaired.py"
+    repaired.write_text(apply(first.fixes[0].diff, TWO_TOWERS), "utf-8")
+    assert ran(repaired)[0] == []
+
+
+LOADER = """\
+import torch
+
+device = torch.device("cuda:1")
+
+
+def split(n):
+    return torch.utils.data.TensorDataset(torch.rand(n, 4))
+
+
+loader = torch.utils.data.DataLoader(split(8), batch_size=4)
+net = torch.nn.Linear(4, 4).to(device)
+for (x,) in loader:
+    net(x)
+"""
+
+
+def test_the_data_of_a_loader_stay_on_the_host(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(LOADER, "utf-8")
+    (finding,), _ = ran(path)
+    assert "torch.rand(n, 4, device" not in finding.fixes[0].diff
+
+
+MAIN_ONLY = """\
+import torch
+
+
+class Table:
+    def __init__(self):
+        self.table = torch.ones(4)
+
+    def __call__(self, x):
+        return x * self.table
+
+
+if __name__ == "__main__":
+    device = torch.device("cuda:1")
+    table = Table()
+    for _ in range(3):
+        table(torch.ones(4, device=device))
+"""
+
+
+def test_no_name_is_used_that_only_the_program_has(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(MAIN_ONLY, "utf-8")
+    findings, _ = ran(path)
+    assert "self.table = self.table.to(x.device)" in findings[0].fixes[0].diff
