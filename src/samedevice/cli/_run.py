@@ -72,6 +72,7 @@ from samedevice.report import (
     readable_language,
     render,
     render_finding,
+    short_path,
 )
 from samedevice.suppression import Decisions, Found, Sifted, found_in, sift
 from samedevice.timeline import Copies, Layer, Timeline
@@ -145,6 +146,9 @@ class Watcher(AbstractContextManager[Any], Protocol):
 
     def memory(self) -> dict[str, DeviceMemory]: ...
     def physical(self) -> dict[str, int]: ...
+    def watched_optimizers(
+        self,
+    ) -> AbstractContextManager[Callable[[], tuple[tuple[str, Place], ...]]]: ...
     def counted_copies(self) -> AbstractContextManager[Callable[[], Copies]]: ...
     def recorded(
         self, describe: Callable[[Any], tuple[Layer, ...]], most_work: int
@@ -176,6 +180,8 @@ class _Ending:
     """What it did over time, where a page or a trace was asked for."""
     copies: Copies | None = None
     """What it copied between devices, where fixes are tried."""
+    idle: tuple[tuple[str, Place], ...] = ()
+    """Optimizers that did nothing, and where they step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,12 +290,14 @@ def _run_here(
             watcher,
             _recording(watcher, report) as recorded,
             _counting(watcher, report) as copies,
+            watcher.watched_optimizers() as idle,
         ):
             with nullcontext() if quiet else Progress(stream, watcher, language):
                 ending = _wind_down(_execute(program, stream, language))
             _flush_stdout()
             ending.timeline = None if recorded is None else recorded()
             ending.copies = None if copies is None else copies()
+            ending.idle = idle()
     if os.getpid() != owner:  # a child that the script forked came back through here: it ends as under Python
         return ending.python_code
     with suppress(ValueError):  # not the main thread
@@ -359,7 +367,12 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
         found, report.decisions, report.program, _sources(report.script), write=reporting.write, whole=whole
     )
     sifted = _united(sifted)
-    said = (*said, *_thrown_away(report), *(line for each in explained for line in _not_about_devices(each)))
+    said = (
+        *said,
+        *_thrown_away(report),
+        *_idle(ending),
+        *(line for each in explained for line in _not_about_devices(each)),
+    )
     code = _exit_code(ending, sifted)
     done: Mended | None = None
     if report.wanted is not None and code not in (INTERRUPTED, INTERNAL_ERROR):
@@ -415,6 +428,15 @@ def _united(sifted: Sifted) -> Sifted:
     if len(sifted.findings) < 2:
         return sifted  # and the rules stay where they are
     return replace(sifted, findings=tuple(diagnosis.united(sifted.findings)))
+
+
+def _idle(ending: _Ending) -> tuple[Phrase, ...]:
+    """Optimizers that did nothing in a whole run, each line once."""
+    found = dict.fromkeys(ending.idle if ending.status == "completed" else ())
+    return tuple(
+        Phrase("idle-optimizer", optimizer=name, where=f"{short_path(at.file)}:{at.line}")
+        for name, at in found
+    )
 
 
 def _thrown_away(report: _Report) -> tuple[Phrase, ...]:

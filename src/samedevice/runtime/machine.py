@@ -22,7 +22,7 @@ from samedevice.runtime.checkpoints import GhostLibrary
 from samedevice.runtime.cuda import forget_initialization
 from samedevice.runtime.distributed import Collectives, Works
 from samedevice.runtime.engine import Engine, VirtualDeviceMode, tidy
-from samedevice.runtime.host import Describe, counted_copies, recorded_timeline
+from samedevice.runtime.host import Describe, counted_copies, recorded_timeline, watched_optimizers
 from samedevice.runtime.isolation import Settings, start_over
 from samedevice.runtime.kernels import ForeachRoute
 from samedevice.runtime.patching import Patches, SignalsWait
@@ -182,6 +182,12 @@ class VirtualMachine:
         """Count what is copied between devices inside of the machine, and what is copied again."""
         with counted_copies(self.state) as copies:
             yield copies
+
+    @contextlib.contextmanager
+    def watched_optimizers(self) -> Iterator[Callable[[], tuple[tuple[str, Place], ...]]]:
+        """Watch for optimizers whose steps do nothing: their classes, and the lines of the steps."""
+        with watched_optimizers(self._recorder.filter) as idle:
+            yield idle
 
     def forget(self) -> None:
         """Forget events; a forked process begins without those of its parent."""
