@@ -32,9 +32,20 @@ def _needed_on(event: Event, later: Iterable[Event]) -> str | None:
         for result in other.operands
         if result.role is None and result.device in devices and _made_by(event, result)
         for met in other.operands
-        if met.device != result.device and met.dtype and not (met.device == "cpu" and met.shape == ())
+        if met.device != result.device and _has_a_place(other, met)
     }
     return found.pop() if len(found) == 1 and found <= devices else None
+
+
+def _has_a_place(event: Event, operand: Operand) -> bool:
+    """Whether it is a weight, what a layer computed, or what was made beside another tensor to be written
+    into: kept state may be in the wrong place itself.
+    """
+    newest = operand.decision
+    if operand.role == "parameter" or newest is None:
+        return operand.role == "parameter"
+    written = operand.name == "self" and event.op.partition(".")[2].partition(".")[0].endswith("_")
+    return newest.kind in ("placed", "hook") or (newest.source == "tensor" and written)
 
 
 def _made_by(event: Event, operand: Operand) -> bool:

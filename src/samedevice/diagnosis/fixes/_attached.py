@@ -114,7 +114,7 @@ def container_fix(failure: Failure, script: Script | None) -> Fix[Phrase] | None
             for node in ast.walk(home)
             if isinstance(node, ast.Assign)
             and isinstance(node.targets[0], ast.Attribute)
-            and isinstance(node.value, (ast.List, ast.ListComp, ast.Dict, ast.DictComp))
+            and (_is_display(node.value) or _is_made_list(node.value))
             and (_makes(script, node.value, part.kind) or _is_filled(script, home, node, part.kind))
         ]
         if len(kept) != 1:
@@ -126,10 +126,25 @@ def container_fix(failure: Failure, script: Script | None) -> Fix[Phrase] | None
             diff, kind = script_diff(script, changed) if changed else None, "ModuleList"
         else:
             kind = "ModuleDict" if isinstance(display, (ast.Dict, ast.DictComp)) else "ModuleList"
+            if _is_made_list(display) and isinstance(display, ast.Call):
+                diff = script_diff(script, swapped(script, display.func, f"{name}.{kind}"))
+                return Fix(Phrase("fix.module-list", module=parent.kind, container=kind), "safe", diff)
             held = script.text(display) if _has_items(display) else ""
             diff = script_diff(script, swapped(script, display, f"{name}.{kind}({held})"))
         return Fix(Phrase("fix.module-list", module=parent.kind, container=kind), "safe", diff)
     return None
+
+
+def _is_display(node: ast.expr) -> bool:
+    return isinstance(node, (ast.List, ast.ListComp, ast.Dict, ast.DictComp))
+
+
+def _is_made_list(node: ast.expr) -> bool:
+    """`tuple(Linear(8, 2) for _ in range(3))`, and the same with `list`."""
+    match node:
+        case ast.Call(func=ast.Name(id="tuple" | "list"), args=[ast.GeneratorExp() | ast.ListComp()]):
+            return True
+    return False
 
 
 def _classes_of(script: Script, name: str) -> list[ast.ClassDef]:

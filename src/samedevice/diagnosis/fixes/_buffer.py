@@ -88,6 +88,8 @@ def _as_buffer(script: Script, attribute: str, kept_by: str, made: Place | None,
                 for node in ast.walk(method)
                 if isinstance(node, ast.Assign) and _is_attribute(node, attribute)
             ]
+            if len(given) == 1 and isinstance(given[0].value, ast.Constant):
+                return None  # it is given a tensor later, which a buffer would not keep from its old place
             if len(given) != 1 or (not replica and _PLACES.search(script.text(method))):
                 return None
             target = given[0].targets[0]

@@ -28,7 +28,7 @@ from samedevice.diagnosis.fixes._edit import (
     with_line_before,
 )
 from samedevice.diagnosis.fixes._relocate import FACTORIES, relocated
-from samedevice.diagnosis.fixes._source import Script, called
+from samedevice.diagnosis.fixes._source import Script, called, same_span
 from samedevice.diagnosis.fixes._target import partners, target_at, unites, wanted
 from samedevice.events import Operand, Place
 from samedevice.findings import Fix
@@ -144,7 +144,7 @@ def _where_decided(failure: Failure, script: Script, guilty: Operand, device: st
         if script.class_of(script.scope(place.line)) is not None and place.function == "forward":
             continue
         target = target_of(failure, script, guilty, device, place.line)
-        if target is not None and not _at_failure(failure, place):
+        if target is not None and not _at_failure(failure, place) and not _unpacked(script, place):
             title = Phrase("fix.made-on", operand=failure.written(guilty), device=target)
             yield relocated(script, place, target), title
 
@@ -176,6 +176,14 @@ def target_of(failure: Failure, script: Script, guilty: Operand, device: str, li
         if target is not None and target.derived:
             return target.text
     return device_at(failure, script, device, line)
+
+
+def _unpacked(script: Script, place: Place) -> bool:
+    """Whether what a line gives is taken apart, so that it is no tensor itself."""
+    statement, node = script.statement(place), script.expression(place)
+    if not isinstance(statement, ast.Assign) or node is None or not same_span(statement.value, node):
+        return False
+    return any(isinstance(each, (ast.Tuple, ast.List)) for each in statement.targets)
 
 
 def _at_failure(failure: Failure, place: Place) -> bool:

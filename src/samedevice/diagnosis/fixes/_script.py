@@ -715,6 +715,8 @@ def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None
     diff, target = None, None
     if script is not None and made is not None:
         target = target_at(failure, script, weight, made.lineno)
+        if target is not None and script.text(made).endswith(f".to({target.text})"):
+            return []  # it was sent there, and something of it did not come along
         if target is not None:
             diff = script_diff(script, moved(script, made, target.text))
     device = target.text if target is not None else f'"{partners(failure, weight)[0].device}"'

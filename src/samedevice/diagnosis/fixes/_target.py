@@ -49,10 +49,17 @@ def target_at(failure: Failure, script: Script | None, guilty: Operand, line: in
     device = devices.pop()
     if len(wanted(failure, guilty)) > 1 and not own(device, failure):
         return None
-    hand = device_at(failure, script, device, line) if script is not None and open_to_change(guilty) else None
+    open_ = script is not None and open_to_change(guilty) and _on_stack(failure, script, line)
+    hand = device_at(failure, script, device, line) if script is not None and open_ else None
     if hand is not None:
         return Target(hand, True, hand)
     return Target(code_of(device, failure, script), False, named(device, failure))
+
+
+def _on_stack(failure: Failure, script: Script, line: int) -> bool:
+    """Whether a line is in a function that runs, or in the script itself."""
+    here = script.scope(line)
+    return any(script.holds(each) and script.scope(each.line) is here for each in failure.event.stack)
 
 
 def open_to_change(operand: Operand) -> bool:
