@@ -168,6 +168,9 @@ def test_a_map_on_trial(shell, model, tmp_path):
     assert "holds" in done.stdout
     assert json.loads((tmp_path / "trial.json").read_text())["proved"]
     assert plan(shell, model, "--machine", "1x2GB", *words).returncode == 2
+    small = plan(shell, model, "--machine", "2x2GB", *words, "--reserve", "2047MiB")
+    assert small.returncode == 1
+    assert "--machine 2x2GB --batch 1 --context 64" in " ".join(small.stdout.split())
 
 
 def test_a_page_is_for_a_plan(shell, model, tmp_path):

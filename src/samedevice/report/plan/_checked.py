@@ -49,6 +49,14 @@ class CheckedMap:
                 Text(render(_phase(peak), language)),
             )
         rows = [(Phrase("place.proof"), self._outcome())]
+        if not self.holds:
+            again = Phrase(
+                "place.check-next",
+                model=checked.source.path,
+                spec=checked.machine.spec,
+                work=_asked(checked.workload),
+            )
+            rows.append((Phrase("label.next"), again))
         parts: list[Any] = [table, Text(), labelled(rows, language)]
         for finding in self.findings[:FINDINGS_SHOWN]:
             parts += [Text(), Text(finding_text(finding, language).rstrip())]
@@ -85,6 +93,12 @@ class CheckedMap:
             "budgets": {f"cuda:{gpu}": budget for gpu, budget in checked.budgets.items()},
             "proof": trial(checked.proof, self.holds, 1, self.findings),
         }
+
+
+def _asked(work: inference.Workload) -> str:
+    """The options that ask for the same work."""
+    said = f"--batch {work.batch} --context {work.context} --new-tokens {work.new_tokens}"
+    return said if not work.images else f"{said} --images {work.images}"
 
 
 def _phase(peak: inference.Peak) -> Phrase:
