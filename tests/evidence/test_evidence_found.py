@@ -10,6 +10,7 @@ import pytest
 from evidence.found.case import cases
 from evidence.found.found import on_one_device
 from evidence.found.overlay import overlay
+from samedevice.sweep._layers import layer_packages
 from tools import found_pages
 
 CASES = cases()
@@ -20,7 +21,7 @@ def test_a_script_is_short_and_knows_nothing_of_us(case):
     text = case.script.read_text()
     assert len(text.splitlines()) <= 20
     assert "samedevice" not in text
-    assert "from_pretrained" in text
+    assert "from_pretrained" in text or case.seen["package"] in layer_packages()  # these load nothing
     alone = on_one_device(text)
     assert "device_map" not in alone
     assert "max_memory" not in alone

@@ -6,6 +6,7 @@ lost costs the one target that it had.
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections import deque
@@ -50,10 +51,9 @@ class RayPool:
 
 def _ray() -> Any:
     try:
-        import ray
+        return importlib.import_module("ray")
     except ModuleNotFoundError:
         raise UsageError(Phrase("sweep.no-ray", python=sys.executable)) from None
-    return ray
 
 
 def _connect(ray: Any, address: str | None) -> None:
