@@ -74,7 +74,7 @@ def test_own_code_is_tried_and_a_class_that_hangs_costs_only_itself(tmp_path):
     folder_of(tmp_path, "OwnModel")
     folder = folder_of(tmp_path, "Hanging")
     out = tmp_path / "o.json"
-    done = sweep(tmp_path, str(folder), "--actions", "loss", "--seconds", "15", "--json", str(out))
+    done = sweep(tmp_path, str(folder), "--actions", "loss", "--seconds", "5", "--json", str(out))
     assert done.returncode == 1, done.stderr
     document = json.loads(out.read_text())
     how = {target["name"].rpartition(":")[2]: target["how"] for target in document["targets"]}
