@@ -367,21 +367,12 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
         found, report.decisions, report.program, _sources(report.script), write=reporting.write, whole=whole
     )
     sifted = _united(sifted)
-    said = (
-        *said,
-        *_thrown_away(report),
-        *_idle(ending),
-        *(line for each in explained for line in _not_about_devices(each)),
-    )
+    elsewhere = (line for each in explained for line in _not_about_devices(each))
+    said = (*said, *_thrown_away(report), *_idle(ending), *elsewhere)
     code = _exit_code(ending, sifted)
-    done: Mended | None = None
-    if report.wanted is not None and code not in (INTERRUPTED, INTERNAL_ERROR):
-        done = _mend(report, sifted, ending)
-        sifted = replace(sifted, findings=done.findings)
-        said = (*said, *done.lines)
-        if reporting.detail == "quiet":
-            for line in done.lines:
-                _tell(report.stream, render(line, language))
+    done = None if code in (INTERRUPTED, INTERNAL_ERROR) else _mended(report, sifted, ending)
+    if done is not None:
+        sifted, said = replace(sifted, findings=done.findings), (*said, *done.lines)
         code = code if done.code is None else done.code
     told = Told("run", sifted, report.script, language, whole)
     alone = len(members) == len(own)
@@ -422,6 +413,17 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     if ending.status == "interrupted" and _workers():
         _leave(code)  # Python would wait for threads that may never end
     return code if written else INTERNAL_ERROR
+
+
+def _mended(report: _Report, sifted: Sifted, ending: _Ending) -> Mended | None:
+    """What became of the fixes, where somebody asked for them; told at once where nothing else is."""
+    if report.wanted is None:
+        return None
+    done = _mend(report, sifted, ending)
+    if report.reporting.detail == "quiet":
+        for line in done.lines:
+            _tell(report.stream, render(line, report.language))
+    return done
 
 
 def _united(sifted: Sifted) -> Sifted:

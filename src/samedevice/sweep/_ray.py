@@ -15,10 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import samedevice
 from samedevice.errors import UsageError
 from samedevice.messages import Phrase
 from samedevice.sweep._pool import Order, Told, Worker, marks_of
+
+_PACKAGE = Path(__file__).parents[1]
+"""The folder of samedevice, which the workers of a cluster are given."""
 
 
 class RayPool:
@@ -57,7 +59,7 @@ def _ray() -> Any:
 
 
 def _connect(ray: Any, address: str | None) -> None:
-    code = {"py_modules": [str(Path(samedevice.__file__).parent)]}
+    code = {"py_modules": [str(_PACKAGE)]}
     try:
         ray.init(
             address=address,
@@ -108,7 +110,7 @@ class Host:
 
     def __init__(self, order: Order) -> None:
         inherited = {**os.environ, **(order.environment or {})}
-        path = [str(Path(samedevice.__file__).parents[1]), inherited.get("PYTHONPATH", "")]
+        path = [str(_PACKAGE.parent), inherited.get("PYTHONPATH", "")]
         inherited["PYTHONPATH"] = os.pathsep.join(filter(None, path))
         self._order = replace(order, python=order.python or sys.executable, environment=inherited)
         self._worker: Worker | None = None
