@@ -5,6 +5,7 @@ run on a virtual machine.
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,64 @@ PLACES = (
     ", device=x.device",
     ", device=device",
 )
+OTHER_FILE = """import torch
+from torch import nn
+
+
+def far(t, u=None):
+    if u is None:
+        return nearer(t)
+    return t.to(u.device)
+
+
+def nearer(t):
+    return t.float() * 2
+
+
+def far_made(n=2, device=None):
+    return torch.ones(n, n, device=device)
+
+
+def far_last(*all_of_them):
+    return [torch.abs(each) for each in all_of_them][-1]
+
+
+def far_mean(views, weights: torch.Tensor):
+    total = torch.zeros(2, 2)
+    for view in views:
+        total = total + view.cpu() * weights.cpu()
+    return total
+
+
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(2))
+
+    def forward(self, x, other: torch.Tensor):
+        return x * self.scale + other
+
+
+class Base(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.plain = torch.ones(2, 2)
+        self.register_buffer("table", torch.ones(2, 2))
+
+    def based(self, t):
+        return t + self.table
+"""
+"""Another file of the package, `drawn_package/other.py`."""
 HEAD = """from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+import drawn_package.other
+from drawn_package import other as others
+from drawn_package.other import Base, Scale, far, far_made, far_mean
+from drawn_package.other import *
 
 
 def made(n, device=None):
@@ -56,13 +110,13 @@ def swapped(pair):
     return pair
 
 
-class Part(nn.Module):
+class Part(Base):
     def __init__(self):
         super().__init__()
         self.proj = nn.Linear(2, 2)
         self.scale = nn.Parameter(torch.ones(2))
-        self.register_buffer("table", torch.ones(2, 2))
-        self.plain = torch.ones(2, 2)
+        self.own = Scale()
+        self.scales = nn.ModuleList([Scale() for _ in range(2)])
 
     def forward(self, x: torch.Tensor, y: torch.Tensor, device, flag, note, extra):
 """
@@ -72,7 +126,7 @@ def drawn(draw, names, depth=0):
     """Lines of a body; every name is of a tensor of two by two."""
     lines = []
     for _ in range(draw(st.integers(1, 5))):
-        kind = draw(st.integers(0, 22))
+        kind = draw(st.integers(0, 31))
         one, two = (draw(st.sampled_from(names)) for _ in range(2))
         new = draw(st.sampled_from(["a", "b", "c", "d", "x"]))
         place = draw(st.sampled_from(PLACES))
@@ -102,10 +156,19 @@ def drawn(draw, names, depth=0):
             20: f"torch.stack([part for part in ({one}, {two})])[0]",
             21: f"F.pad({one}, (0, 0))",
             22: f"extra.to({goal}) if isinstance(extra, torch.Tensor) else {one}",
+            23: f"far({one}{draw(st.sampled_from(['', ', ' + two, ', u=' + two]))})",
+            24: f"others.far_made(2{place})",
+            25: f"far_last({one}, {two})",
+            26: f"far_mean([{one}, {two}], {two})",
+            27: f"self.own({one}, {two})",
+            28: f"self.based({one})",
+            29: f"self.scales[0]({one}, torch.ones(2, 2{place}))",
+            30: f"far(extra) if isinstance(extra, torch.Tensor) else {two}",
+            31: f"{draw(st.sampled_from(['far_made', 'others.far_made']))}(device={two}.device)",
         }[kind]
         if kind in (16, 17) and value.endswith(", 0)"):
             value += ".values[None].repeat(2, 1)"
-        form = draw(st.integers(0, 12))
+        form = draw(st.integers(0, 16))
         if form == 0 and depth < 2:
             lines += ["if flag:", *(f"    {line}" for line in drawn(draw, names, depth + 1))]
         elif form == 1 and depth < 2:
@@ -160,9 +223,50 @@ def drawn(draw, names, depth=0):
             )
             part = draw(st.sampled_from(["first", "second"]))
             lines += [f"{new} = pair.{part}", f"note({len(lines)}, {new})"]
+        elif form in (10, 11):
+            lines += ["kept = {}", f"kept['one'] = {value}"]
+            lines += draw(
+                st.sampled_from(
+                    [
+                        [],
+                        ["if flag:", f"    kept['one'] = {two}"],
+                        ["other = kept", f"other['one'] = {two}"],
+                        [f"kept.update(one={two})"],
+                        ["for name in ('one', 'two'):", f"    kept[name] = {two}"],
+                        ["def change():", f"    kept['one'] = {two}", "change()"],
+                        ["for _ in range(2):", f"    kept['one'] = kept['one'] + {two}"],
+                    ]
+                )
+            )
+            lines += [f"{new} = kept['one']", f"note({len(lines)}, {new})"]
+        elif form == 12:
+            lines += [f"place = {two}.device if flag else 'cpu'", "if x.is_cuda:", "    place = 'cuda'"]
+            lines += [f"{new} = torch.zeros(2, 2, device=place)", f"note({len(lines)}, {new})"]
         else:
             lines += [f"{new} = {value}", f"note({len(lines)}, {new})"]
     return lines
+
+
+PACKAGE = "drawn_package"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def package(tmp_path_factory):
+    """The other file, where reading and running find it."""
+    folder = tmp_path_factory.mktemp("drawn") / PACKAGE
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "other.py").write_text(OTHER_FILE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder.parent))
+        HOME.append(folder / "drawn.py")
+        yield
+        for name in (PACKAGE, f"{PACKAGE}.other"):
+            sys.modules.pop(name, None)
+
+
+HOME: list[Path] = []
+"""Where the drawn program would be."""
 
 
 @st.composite
@@ -173,7 +277,7 @@ def programs(draw):
 
 def claims(text):
     """What is claimed of the second argument of each call of `note`, by its line."""
-    source = parse_source(Path("drawn.py"), text)
+    source = parse_source(HOME[-1], text)
     reading = Reading(source, Project())
     function, around = next(each for each in source.functions if each[0].name == "forward")
     told = reading.of(function, source.class_text(around.owner))
@@ -195,8 +299,6 @@ def happened(text, devices, flag, extra=2.0):
         part = space["Part"]().to(devices[2])
 
         def note(_, tensor):
-            import sys
-
             found.setdefault(sys._getframe(1).f_lineno, set()).add(str(tensor.device))
 
         x, y = (torch.ones(2, 2, device=device) for device in devices[:2])
@@ -204,6 +306,7 @@ def happened(text, devices, flag, extra=2.0):
             "x": devices[0],
             "y": devices[1],
             "device": devices[3],
+            "extra": extra if isinstance(extra, str) else "cpu",
             **{f"self.{name}": devices[2] for name in ("proj.weight", "scale", "table")},
         }
         try:

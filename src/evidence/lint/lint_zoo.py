@@ -8,12 +8,14 @@ Needs: PyPI the first time, for old releases.
 
 The failing statement is often not the faulty one. So a bug counts as flagged when, in the file in which it
 fails, a finding stands on the failing statement, or names it as where its tensors meet, or stands on a
-statement that the repaired release no longer has that finding on. Which cases of the unseen half are flagged
-is not printed.
+statement that the repaired release no longer has that finding on; or when, in another file that the repaired
+release has changed, a finding names the failing statement by its file and line. Which cases of the unseen
+half are flagged is not printed.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +24,9 @@ from evidence.commands import command_parser
 from evidence.environments import overlays
 from evidence.zoo.zoo import FIRST, PARTS, SEEN, Case, cases
 from samedevice.findings import Finding
-from samedevice.lint import Options, check_file, chosen_rules
+from samedevice.lint import Linter, Options, chosen_rules
 from samedevice.messages import Phrase
+from samedevice.static.tensors import MAKERS
 
 GOAL = 0.5
 EVERY = Options(select=("ALL",), fixes=False)
@@ -53,11 +56,16 @@ class Row:
         return Row(self.case, failing, repaired)
 
 
-def judged(case: Case) -> Row:
-    """Lint the file in which a case fails, of the faulty release and of the repaired one."""
-    bad, good = (_findings(case, way) for way in ("bad", "good"))
+def judged(case: Case, linter: Linter) -> Row:
+    """Lint the file in which a case fails, of the faulty release and of the repaired one; of the faulty one
+    also other files that the repair may have changed, for findings that name the failing statement.
+    """
+    bad, good = (_findings(case, way, linter) for way in ("bad", "good"))
     first, last = case.expect["lines"]
     failing = [each.code for each in bad if any(first <= line <= last for line in _lines(each))]
+    beside = [each for path in _changed(case) for each in linter.check(path).findings]
+    at = range(first, last + 1)
+    failing += [each.code for each in beside if not _named_at(each).isdisjoint((_name(case), n) for n in at)]
     left = [_known(each) for each in good]
     repaired = []
     for each in bad:
@@ -68,9 +76,43 @@ def judged(case: Case) -> Row:
     return Row(case, tuple(failing), tuple(repaired))
 
 
-def _findings(case: Case, way: str) -> list[Finding[Phrase]]:
+def _findings(case: Case, way: str, linter: Linter) -> list[Finding[Phrase]]:
     path = _file(case, way)
-    return [] if path is None else list(check_file(path, EVERY).findings)
+    return [] if path is None else list(linter.check(path).findings)
+
+
+def _name(case: Case) -> str:
+    return str(case.expect["file"])
+
+
+def _named_at(finding: Finding[Phrase]) -> set[tuple[str, int]]:
+    """The lines of other files that the reasons of a finding name."""
+    told = [dict(reason.values) for reason in finding.reasons]
+    return {(str(each["file"]), int(str(each["line"]))) for each in told if "file" in each}
+
+
+def _changed(case: Case) -> list[Path]:
+    """The other files of the faulty release that make or send tensors and are not the same in the repaired
+    release; none where so many are that they say nothing of the bug.
+    """
+    bad, good = _file(case, "bad"), _file(case, "good")
+    if bad is None or good is None or bad == case.script:
+        return []
+    depth = len(Path(_name(case)).parts)
+    roots = bad.parents[depth - 1], good.parents[depth - 1]
+    package = roots[0] / Path(_name(case)).parts[0]
+    found = []
+    for path in sorted(package.rglob("*.py")) if package.is_dir() else ():
+        other = roots[1] / path.relative_to(roots[0])
+        if path != bad and other.is_file() and path.read_bytes() != other.read_bytes():
+            found.append(path)
+    making = [path for path in found if _MAY_MAKE.search(path.read_text("utf-8", "replace"))]
+    return making if len(making) <= _MOST_CHANGED else []
+
+
+_MAY_MAKE = re.compile(rf"\b({'|'.join(sorted(MAKERS))})\(|\.cuda\(")
+_MOST_CHANGED = 40
+"""Other files that are read of a release; of one that changed more, none is."""
 
 
 def _file(case: Case, way: str) -> Path | None:
@@ -85,7 +127,8 @@ def _file(case: Case, way: str) -> Path | None:
 
 def _lines(finding: Finding[Phrase]) -> list[int]:
     """The line of a finding, and those that its reasons name."""
-    told = [value for reason in finding.reasons for name, value in reason.values if name == "line"]
+    here = [dict(reason.values) for reason in finding.reasons]
+    told = [each["line"] for each in here if "line" in each and "file" not in each]
     own = [] if finding.at is None else [finding.at.line]
     return [*own, *(int(str(value)) for value in told)]
 
@@ -112,7 +155,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     every = cases()
     overlays.ensure_all(pins for case in every for pins in case.pins.values())
-    rows = [judged(case) for case in every]
+    linter = Linter(EVERY)
+    rows = [judged(case, linter) for case in every]
     usual = [row.of_rules(USUAL) for row in rows]
     for row in rows:
         if row.case.part == FIRST or (options.seen and row.case.part == SEEN):

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from samedevice.lint._source import ClassText, LintedFile, called
+from samedevice.lint._source import ClassText, LintedFile, called, nodes
 from samedevice.static.tensors import MODULES
 
 Sources = frozenset[str]
@@ -63,9 +63,7 @@ class Weights:
 
     def _made(self, text: ClassText, value: ast.expr, depth: int) -> bool:
         return any(
-            self._of_class(text, called(node), depth)
-            for node in ast.walk(value)
-            if isinstance(node, ast.Call)
+            self._of_class(text, called(node), depth) for node in nodes(value) if isinstance(node, ast.Call)
         )
 
     def _of_class(self, text: ClassText, name: str, depth: int) -> bool:
@@ -150,7 +148,7 @@ class _Flow:
                 names[name] = names.get(name, _NOTHING) | came
 
     def _give(self, target: ast.expr, came: Sources, names: dict[str, Sources]) -> None:
-        for each in ast.walk(target):
+        for each in nodes(target):
             if isinstance(each, ast.Name):
                 names[each.id] = came
 

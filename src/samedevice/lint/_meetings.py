@@ -6,11 +6,16 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from samedevice.lint._source import Around, LintedFile
+from samedevice.diagnosis import Rule
+from samedevice.lint._source import Around, LintedFile, nodes
+from samedevice.messages import Phrase
 from samedevice.static.tensors import (
     HOST,
     OTHER,
+    Entered,
+    Function,
     Meeting,
+    SourceText,
     Tensor,
     Where,
     device_parameters,
@@ -44,6 +49,16 @@ class Pair:
     stray: Tensor
     placed_node: ast.expr
     placed: Tensor
+    inside: Entered | None = None
+    """The function that is entered, where they meet in one."""
+
+    def told(self, file: LintedFile, rule: Rule, **more: str) -> Phrase:
+        """Where they meet, in the words of a rule: `meets`, and `meets-elsewhere` for another file."""
+        line = str(getattr(self.meeting.node, "lineno", 0))
+        home = self.inside.source if self.inside is not None else file.source
+        if home is file.source:
+            return rule.phrase("meets", line=line, **more)
+        return rule.phrase("meets-elsewhere", line=line, file=home.name, **more)
 
 
 def pairs(file: LintedFile, around: Around, is_stray: Callable[[Tensor], bool]) -> Iterator[Pair]:
@@ -52,15 +67,12 @@ def pairs(file: LintedFile, around: Around, is_stray: Callable[[Tensor], bool]) 
     if file.runs_on_host(around):
         return
     beside = _handed_in(around)
-    for meeting in file.meetings(around):
+    own: list[tuple[Meeting, Entered | None]] = [(each, None) for each in file.meetings(around)]
+    entered = [each for each in file.entered(around) if not _prepares_data(each.function, each.source)]
+    for meeting, inside in (*own, *((each.meeting, each) for each in entered)):
         handed = beside if isinstance(meeting.node, ast.Compare) else frozenset()
-        strays = [
-            each
-            for each in meeting.operands
-            if is_stray(each[1])
-            and (each[1].scalar is False or (meeting.strictly and each[1].scalar is None))
-        ]
-        placed = [each for each in meeting.operands if _is_placed(each[1], handed)]
+        strays = [each for each in meeting.operands if is_stray(each[1]) and _counts(meeting, each)]
+        placed = [each for each in meeting.operands if _is_placed(each[1], handed, meeting.written)]
         if meeting.indexed:  # only a tensor of the host refuses an index of a GPU, and never the other way
             strays = strays[:1] if strays and strays[0] is meeting.operands[0] else []
             placed = [each for each in placed if picks(each[1]) and each[1].role != "argument"]
@@ -68,7 +80,17 @@ def pairs(file: LintedFile, around: Around, is_stray: Callable[[Tensor], bool]) 
         if data:
             placed = [each for each in placed if _is_asked_for(each[1].where, around)]
         if strays and placed:
-            yield Pair(meeting, *strays[0], *placed[0])
+            yield Pair(meeting, *strays[0], *placed[0], inside)
+
+
+def _counts(meeting: Meeting, operand: tuple[ast.expr, Tensor]) -> bool:
+    """Whether an operator refuses a tensor of the host beside one of a GPU: one that has dimensions, or that
+    it writes.
+    """
+    scalar = operand[1].scalar
+    if meeting.written and operand is meeting.operands[0]:
+        return True
+    return scalar is False or (meeting.strictly and scalar is None)
 
 
 def _comes_from_host(file: LintedFile, around: Around, value: object, deeper: int = 3) -> bool:
@@ -95,12 +117,12 @@ def _is_asked_for(where: Where, around: Around) -> bool:
     return bool(told) and all(each in devices or each.endswith("device") for each in told)
 
 
-def _is_placed(tensor: Tensor, handed: frozenset[str]) -> bool:
+def _is_placed(tensor: Tensor, handed: frozenset[str], written: bool = False) -> bool:
     """Whether a tensor is where the model, its input or a written GPU is."""
     where = tensor.where
     if where.kind == "literal":
         return not where.of[0].startswith(("cpu", "meta"))
-    if tensor.scalar is True or not handed.isdisjoint(where.of):
+    if (tensor.scalar is True and not written) or not handed.isdisjoint(where.of):
         return False
     told = where.kind == "maybe" and HOST not in where.of
     return told or where.kind in ("same", "likely", "part")
@@ -125,17 +147,22 @@ def _handles_data(file: LintedFile, around: Around) -> bool:
         return False
     if function.name.startswith("post_process"):
         return False
-    if function.name in _READS_DATA or (owner is not None and owner.name.endswith(_DATA_CLASSES)):
+    if owner is not None and owner.name.endswith(_DATA_CLASSES):
         return True
     if owner is None and file.is_beside(_DATA_CLASSES):
         return True
-    if not _DATA_FOLDERS.isdisjoint(file.source.package.split(".")):
+    return _prepares_data(function, file.source)
+
+
+def _prepares_data(function: Function, source: SourceText) -> bool:
+    """Whether a function does, by its name, its folder and the arrays that it works with."""
+    if function.name in _READS_DATA or not _DATA_FOLDERS.isdisjoint(source.package.split(".")):
         return True
     return any(
         isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
         and node.value.id in ("np", "numpy")
-        for node in ast.walk(function)
+        for node in nodes(function)
     )
 
 
@@ -154,7 +181,7 @@ def symbol_expression(file: LintedFile, around: Around, where: Where, at: ast.ex
         return None
     rebound = any(
         isinstance(node, ast.Name) and node.id == text and isinstance(node.ctx, ast.Store)
-        for node in ast.walk(around.function)
+        for node in nodes(around.function)
     )
     if rebound:
         return None

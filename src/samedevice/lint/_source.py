@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 
@@ -12,13 +12,16 @@ from samedevice.static.tensors import (
     Around,
     Call,
     ClassText,
+    Entered,
     Function,
+    Local,
     Meeting,
     Project,
     Reading,
     SourceText,
     Told,
     called,
+    nodes,
 )
 
 _TEST_FOLDERS = frozenset(("test", "tests", "testing", "_test", "_tests"))
@@ -28,6 +31,8 @@ CALLERS_DECIDE = frozenset(
 )
 """Functions that run while everything is still where it was made."""
 _MOVERS = frozenset(("_apply", "to", "cuda"))
+_NOT_HERE = frozenset(("torch", "self", "numpy", ""))
+"""Where names of other files of the project do not begin."""
 _SCRIPT_SIGNS = frozenset("parse_args parse_args_into_dataclasses".split())
 
 
@@ -80,10 +85,32 @@ class LintedFile:
             return own
         return [*own, *self._entered.get(id(around.function), ())]
 
+    def entered(self, around: Around) -> list[Entered]:
+        """What meets in the functions that the function around something calls, each statement once."""
+        return list({id(each.meeting.node): each for each in self.told(around).entered}.values())
+
     @cached_property
     def _entered(self) -> dict[int, list[Meeting]]:
         self.reading.of_module()
         return self.reading.entered
+
+    def that_call(self, wanted: Callable[[Function], bool]) -> Iterator[Around]:
+        """The functions that call one of other files of the project which is wanted."""
+        found: object
+        for call in (each for calls in self.source.calls.values() for each in calls):
+            if call.around.function is None:
+                continue
+            found = self._found(self.source.dotted(call.node.func))
+            if isinstance(found, Local) and found.source is not self.source and wanted(found.node):
+                yield call.around
+
+    def _found(self, dotted: str) -> object:
+        """What a full name is, where it may be of another file of the project."""
+        head, _, rest = dotted.partition(".")
+        if rest:
+            return None if head in _NOT_HERE else self.project.find(self.source, dotted)
+        known = head in self.source.classes or self.source.function_named(head) is not None
+        return None if known or not self.source.stars else self.project.starred(self.source, head)
 
     def calls(self, *names: str) -> Iterator[Call]:
         """The calls of functions and methods with these names, in their order."""
@@ -116,9 +143,7 @@ class LintedFile:
     @cached_property
     def parents(self) -> dict[int, ast.AST]:
         """What stands around each node."""
-        return {
-            id(child): node for node in ast.walk(self.source.tree) for child in ast.iter_child_nodes(node)
-        }
+        return {id(child): node for node in nodes(self.source.tree) for child in ast.iter_child_nodes(node)}
 
     def statement(self, node: ast.AST) -> ast.stmt | None:
         """The statement that a node is in."""
@@ -168,7 +193,7 @@ class LintedFile:
             return False
         named = [
             node
-            for node in ast.walk(outer)
+            for node in nodes(outer)
             if isinstance(node, ast.Name) and node.id == inner.name and isinstance(node.ctx, ast.Load)
         ]
         called_names = [
@@ -232,7 +257,7 @@ class LintedFile:
 
 def _assigned_in(scope: ast.AST) -> dict[str, list[ast.expr]]:
     found: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(scope):
+    for node in nodes(scope):
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 if isinstance(target, ast.Name):
@@ -249,4 +274,14 @@ def short(node: ast.AST, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-__all__ = ["CALLERS_DECIDE", "Around", "Call", "ClassText", "Function", "LintedFile", "called", "short"]
+__all__ = [
+    "CALLERS_DECIDE",
+    "Around",
+    "Call",
+    "ClassText",
+    "Function",
+    "LintedFile",
+    "called",
+    "nodes",
+    "short",
+]

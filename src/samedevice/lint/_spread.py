@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from samedevice.lint._source import Around, ClassText, LintedFile
+from samedevice.lint._source import Around, ClassText, LintedFile, nodes
 
 NO_SPLIT = "_no_split_modules"
 _BLOCKS = ("Layer", "Block", "Attention", "MLP")
@@ -35,7 +35,7 @@ def lists_of(owner: ast.ClassDef) -> Iterator[Named]:
             case _:
                 continue
         if name == NO_SPLIT:
-            inside = [each for each in ast.walk(value) if isinstance(each, ast.Constant)]
+            inside = [each for each in nodes(value) if isinstance(each, ast.Constant)]
             texts = tuple(each for each in inside if isinstance(each.value, str))
             yield Named(owner, node, texts, _is_written(value))
 
@@ -90,9 +90,9 @@ def inside(file: LintedFile, blocks: Iterable[str], without: Iterable[str] = ())
 
 def classes_named(file: LintedFile, node: ast.AST, known: set[str]) -> set[str]:
     """The classes of the file that a part of it names: itself, or through a table of the module."""
-    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    names = {each.id for each in nodes(node) if isinstance(each, ast.Name)}
     for name in names & file.source.globals.keys():
         value = file.source.globals[name]
         if value is not None:
-            names |= {each.id for each in ast.walk(value) if isinstance(each, ast.Name)}
+            names |= {each.id for each in nodes(value) if isinstance(each, ast.Name)}
     return names & known

@@ -102,7 +102,7 @@ from collections.abc import Iterator
 from samedevice.diagnosis.fixes import swapped, with_line_before
 from samedevice.lint._joins import Join, Weights, joins
 from samedevice.lint._rule import Hit, LintRule, Repair
-from samedevice.lint._source import Around, ClassText, LintedFile, short
+from samedevice.lint._source import Around, ClassText, LintedFile, nodes, short
 from samedevice.lint._spread import NO_SPLIT, Named, classes_named, inside, lists_of, models_in
 
 
@@ -154,7 +154,7 @@ def _repeated(file: LintedFile) -> set[str]:
     for function, around in file.source.functions:
         if around.owner is None or not file.in_module_class(Around(None, around.owner)):
             continue
-        for call in (node for many in _loops(function) for node in ast.walk(many)):
+        for call in (node for many in _loops(function) for node in nodes(many)):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
                 found |= classes_named(file, call.func, known)
                 for value in file.assignments(Around(function, around.owner), call.func.id):
@@ -164,7 +164,7 @@ def _repeated(file: LintedFile) -> set[str]:
 
 def _loops(function: ast.AST) -> Iterator[ast.AST]:
     kinds = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp)
-    return (node for node in ast.walk(function) if isinstance(node, kinds))
+    return (node for node in nodes(function) if isinstance(node, kinds))
 
 
 def _first_join(file: LintedFile, block: str, others: set[str]) -> Join | None:

@@ -57,7 +57,7 @@ import ast
 from collections.abc import Iterator
 
 from samedevice.lint._rule import Hit, LintRule
-from samedevice.lint._source import Around, Function, LintedFile, called
+from samedevice.lint._source import Around, Function, LintedFile, called, nodes
 from samedevice.static.tensors import Tensor, device_parameters, tensor_parameters
 
 _CACHES = frozenset(("lru_cache", "cache"))
@@ -86,7 +86,7 @@ def _gives_made(file: LintedFile, around: Around) -> bool:
 
 def _attributes(file: LintedFile, function: Function, around: Around) -> Iterator[Hit]:
     """Attributes that are made where an argument is, and only when they do not fit by size."""
-    for node in ast.walk(function):
+    for node in nodes(function):
         if not isinstance(node, ast.If) or node.orelse or not _asks_for_size(node.test):
             continue
         for each in node.body:
@@ -96,7 +96,7 @@ def _attributes(file: LintedFile, function: Function, around: Around) -> Iterato
                     placed = isinstance(tensor, Tensor) and tensor.where.kind == "same"
                     if (
                         placed
-                        and _is_plain(file, around, name)
+                        and _is_cache(file, around, name)
                         and f"self.{name}.to(" not in file.source.text
                     ):
                         yield Hit(each, {"kept": f"self.{name}"})
@@ -110,12 +110,13 @@ def _asks_for_size(test: ast.expr) -> bool:
     return isinstance(test, ast.Compare) or (isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or))
 
 
-def _is_plain(file: LintedFile, around: Around, name: str) -> bool:
+def _is_cache(file: LintedFile, around: Around, name: str) -> bool:
+    """Whether an attribute is no buffer, and no total that goes on with what comes in."""
     owner = file.owner(around)
     if owner is None:
         return False
     given = [each for text in file.project.lineage(owner) for each in text.attributes.get(name, ())]
-    return all(each.kind == "assigned" for each in given)
+    return all(each.kind == "assigned" and not isinstance(each.node, ast.AugAssign) for each in given)
 
 
 _CHINESE = """缓存返回的张量，停留在第一次创建时的设备上。

@@ -68,7 +68,7 @@ import ast
 from collections.abc import Iterator
 
 from samedevice.lint._rule import Hit, LintRule
-from samedevice.lint._source import Around, ClassText, Function, LintedFile, called, short
+from samedevice.lint._source import Around, ClassText, Function, LintedFile, called, nodes, short
 
 _COPIERS = ("__deepcopy__", "__copy__", "clone", "copy")
 _MOVERS = frozenset(("to", "cuda", "to_empty", "type_as", "_apply"))
@@ -93,8 +93,8 @@ def _check(file: LintedFile) -> Iterator[Hit]:
 
 def _made_anew(file: LintedFile, function: Function, owner: ClassText) -> tuple[str, ast.Call] | None:
     """The name of the new object that is given back, and the call that builds it."""
-    given = {_returned(node) for node in ast.walk(function)}
-    for node in ast.walk(function):
+    given = {_returned(node) for node in nodes(function)}
+    for node in nodes(function):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if name in given:
                 built = ast.unparse(call.func)
@@ -134,7 +134,7 @@ def _places(function: Function) -> bool:
         (isinstance(node, ast.Call) and called(node) in _MOVERS)
         or (isinstance(node, ast.Call) and any(each.arg in ("device", None) for each in node.keywords))
         or (isinstance(node, ast.Attribute) and node.attr in ("__dict__", "_parameters", "_buffers"))
-        for node in ast.walk(function)
+        for node in nodes(function)
     )
 
 

@@ -53,10 +53,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from samedevice.lint._rule import Hit, LintRule
-from samedevice.lint._source import Around, Call, LintedFile, short
-from samedevice.static.tensors import CURRENT, Tensor
+from samedevice.lint._source import Around, Call, Function, LintedFile, called, nodes, short
+from samedevice.static.tensors import CURRENT, MAKERS, Tensor
 
 _CHOOSERS = ("torch.cuda.device", "torch.cuda.set_device", "torch.cuda.device_of")
 
@@ -64,15 +65,40 @@ _CHOOSERS = ("torch.cuda.device", "torch.cuda.set_device", "torch.cuda.device_of
 def _check(file: LintedFile) -> Iterator[Hit]:
     if file.is_test or file.is_script or file.source.changes_default:
         return
-    moves = {id(call.node): call for call in file.calls("cuda", "to")}
+    moves = {id(call.node): call for call in file.calls("cuda", "to", *MAKERS)}
+    own = [call.around for call in moves.values() if _names_current(file, call)]
     done: set[int] = set()
-    for call in moves.values():
-        function = call.around.function
-        if function is None or id(function) in done or "cuda" not in ast.unparse(call.node):
-            continue
-        done.add(id(function))
-        if not _chooses(file, call.around):
-            yield from _in_function(file, call.around, moves)
+    for around in (*own, *file.that_call(_may_send)):
+        if around.function is not None and id(around.function) not in done:
+            done.add(id(around.function))
+            if not _chooses(file, around):
+                yield from _in_function(file, around, moves)
+
+
+def _names_current(file: LintedFile, call: Call) -> bool:
+    """Whether a call sends something to the current GPU, or makes it on a device with a name."""
+    if call.name in ("cuda", "to"):
+        return "cuda" in ast.unparse(call.node)
+    return any("cuda" in ast.unparse(each) for each in _device_of(file, call))
+
+
+def _device_of(file: LintedFile, call: Call) -> list[ast.expr]:
+    """What a call's `device=` is, as its function gives it to a name."""
+    device = call.keyword("device")
+    if isinstance(device, ast.Name):
+        return file.assignments(call.around, device.id)
+    return [] if device is None else [device]
+
+
+@lru_cache(maxsize=4096)
+def _may_send(function: Function) -> bool:
+    """Whether a function sends something to the current GPU because a tensor is on one."""
+    inside = nodes(function)
+    asks = any(isinstance(each, ast.Attribute) and each.attr == "is_cuda" for each in inside)
+    return asks and any(
+        isinstance(each, ast.Call) and called(each) == "cuda" and not each.args and not each.keywords
+        for each in inside
+    )
 
 
 def _in_function(file: LintedFile, around: Around, moves: dict[int, Call]) -> Iterator[Hit]:
@@ -80,15 +106,21 @@ def _in_function(file: LintedFile, around: Around, moves: dict[int, Call]) -> It
     for meeting in file.told(around).meetings:
         sent = [(node, tensor) for node, tensor in meeting.operands if _is_sent(tensor)]
         others = [node for node, tensor in meeting.operands if tensor.where.follows]
-        if not sent or not others:
+        made = sent[0][1].made if sent and others else None
+        if made is None or id(made) in told:
             continue
-        call = moves.get(id(sent[0][1].made))
-        if call is None or id(call.node) in told or not _asks_a_tensor(file, call):
-            continue
-        told.add(id(call.node))
         line = str(getattr(meeting.node, "lineno", 0))
         meets = RULE.phrase("meets", line=line, stray=short(sent[0][0], 40), other=short(others[0], 40))
-        yield Hit(call.node, {"text": short(call.node)}, (meets,))
+        call = moves.get(id(made))
+        home = file.reading.maker_of(sent[0][1])
+        if call is not None and _asks_a_tensor(file, call):
+            told.add(id(made))
+            yield Hit(call.node, {"text": short(call.node)}, (meets,))
+        elif call is None and home is not None and home is not file.source:
+            told.add(id(made))
+            at = str(getattr(made, "lineno", 0))
+            sends = RULE.phrase("sent-elsewhere", file=home.name, line=at, text=short(made))
+            yield Hit(sent[0][0], {"text": short(sent[0][0])}, (sends, meets))
 
 
 def _is_sent(tensor: Tensor) -> bool:
@@ -100,14 +132,18 @@ def _is_sent(tensor: Tensor) -> bool:
 
 def _asks_a_tensor(file: LintedFile, call: Call) -> bool:
     """Whether a condition around a call asks where a tensor is, so that no flag of the program decides."""
-    node: ast.AST | None = call.node
+    nodes: list[ast.AST] = [call.node, *_device_of(file, call)]
+    return any(_is_asked(file, call, node) for node in nodes)
+
+
+def _is_asked(file: LintedFile, call: Call, node: ast.AST | None) -> bool:
     while node is not None and node is not call.around.function:
-        node = file.parents.get(id(node))
         if isinstance(node, ast.If | ast.IfExp) and any(
             isinstance(each, ast.Attribute) and each.attr in ("is_cuda", "device")
-            for each in ast.walk(node.test)
+            for each in nodes(node.test)
         ):
             return True
+        node = file.parents.get(id(node))
     return False
 
 
@@ -118,8 +154,7 @@ def _chooses(file: LintedFile, around: Around) -> bool:
     if any(word in function.name.lower() for word in ("cuda", "gpu", "bench", "main")):
         return True
     return any(
-        isinstance(node, ast.Call) and file.source.dotted_call(node) in _CHOOSERS
-        for node in ast.walk(function)
+        isinstance(node, ast.Call) and file.source.dotted_call(node) in _CHOOSERS for node in nodes(function)
     )
 
 
@@ -198,9 +233,13 @@ RULE = LintRule(
             "en": "line {line} uses {stray} together with {other}",
             "zh": "第 {line} 行把 {stray} 与 {other} 一起使用",
         },
+        "sent-elsewhere": {
+            "en": "line {line} of {file} sends it: {text}",
+            "zh": "它由 {file} 第 {line} 行送过去：{text}",
+        },
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
     check=_check,
     cause="hard-coded-device",
-    words=(".cuda()", '"cuda"', "'cuda'"),
+    words=(".cuda()", '"cuda"', "'cuda'", "import torch", "from torch"),
 )

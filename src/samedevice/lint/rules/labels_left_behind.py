@@ -62,7 +62,7 @@ from functools import partial
 
 from samedevice.diagnosis.fixes import swapped
 from samedevice.lint._rule import Hit, LintRule, Repair
-from samedevice.lint._source import LintedFile, called
+from samedevice.lint._source import LintedFile, called, nodes
 
 _LOSSES = (
     "cross_entropy",
@@ -89,7 +89,7 @@ def _in_loop(file: LintedFile, loop: ast.For) -> Iterator[Hit]:
     moves = {name: node for node in loop.body for name in names if (_moves(node, name))}
     if len(names) < 2 or not moves:
         return
-    read = [node for node in ast.walk(loop) if isinstance(node, ast.Call) and _is_loss(node)]
+    read = [node for node in nodes(loop) if isinstance(node, ast.Call) and _is_loss(node)]
     for name in names:
         if name in moves or _given(loop, name):
             continue
@@ -134,7 +134,7 @@ def _given(loop: ast.For, name: str) -> bool:
             and node.value.id == name
         )
         for statement in loop.body
-        for node in ast.walk(statement)
+        for node in nodes(statement)
     )
 
 

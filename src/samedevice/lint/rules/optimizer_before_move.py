@@ -53,7 +53,7 @@ from functools import partial
 
 from samedevice.diagnosis.fixes import lifted
 from samedevice.lint._rule import Hit, LintRule, Repair
-from samedevice.lint._source import Call, LintedFile
+from samedevice.lint._source import Call, LintedFile, nodes
 from samedevice.static.tensors import OPTIMIZERS
 
 
@@ -122,7 +122,7 @@ def _given_anew(file: LintedFile, made: Call, move: Call, name: str) -> bool:
         and node.id == name
         and isinstance(node.ctx, ast.Store)
         and made.node.lineno < node.lineno < move.node.lineno
-        for node in ast.walk(body)
+        for node in nodes(body)
     )
 
 

@@ -84,46 +84,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from samedevice.lint._parts import parts_that_meet
 from samedevice.lint._rule import Hit, LintRule
-from samedevice.lint._source import Around, LintedFile, short
-from samedevice.lint._spread import spread_classes
-from samedevice.static.tensors import HOST, Tensor, picks
+from samedevice.lint._source import LintedFile, short
 
 
 def _check(file: LintedFile) -> Iterator[Hit]:
     if file.is_test:
         return
-    spread = spread_classes(file)
-    done: set[int] = set()
-    for function, around in file.source.functions:
-        if around.owner is None or around.owner.name not in spread or function.name == "__init__":
-            continue
-        for meeting in file.meetings(Around(function, around.owner)):
-            if any(node is getattr(meeting.node, "func", None) for node, _ in meeting.operands):
-                continue  # what goes into a module is moved by its hook
-            operands = meeting.operands
-            if meeting.indexed and not any(picks(tensor) for _, tensor in operands[1:]):
-                continue
-            parts = [(node, part) for node, tensor in operands if (part := _part(tensor)) is not None]
-            names = {part for _, part in parts}
-            if len(names) > 1 and id(meeting.node) not in done:
-                done.add(id(meeting.node))
-                other = next(node for node, part in parts if part != parts[0][1])
-                yield Hit(
-                    meeting.node,
-                    {"one": short(parts[0][0], 40), "other": short(other, 40)},
-                    confidence="guess",
-                )
-
-
-def _part(tensor: Tensor) -> str | None:
-    """The part of the model that a tensor is beside; None for what is of no part alone."""
-    of = tensor.where.of
-    parts = {symbol.split(".")[1] for symbol in of if symbol.startswith("self.") and ":" not in symbol}
-    if len(parts) == 1 and HOST not in of:
-        return parts.pop()
-    came_in = tensor.where.follows and len(of) == 1 and not of[0].endswith("device")
-    return "" if came_in and ":" not in of[0] and tensor.scalar is not True else None
+    for apart in parts_that_meet(file):
+        values = {"one": short(apart.one[0], 40), "other": short(apart.other[0], 40)}
+        yield Hit(apart.meeting.node, values, confidence="guess")
 
 
 _CHINESE = """模型把两个部分的输出合在一起，却没有先放到同一个设备上。

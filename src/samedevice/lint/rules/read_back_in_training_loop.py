@@ -54,7 +54,7 @@ import ast
 from collections.abc import Iterator
 
 from samedevice.lint._rule import Hit, LintRule
-from samedevice.lint._source import LintedFile, called, short
+from samedevice.lint._source import LintedFile, called, nodes, short
 
 
 def _check(file: LintedFile) -> Iterator[Hit]:
@@ -64,8 +64,7 @@ def _check(file: LintedFile) -> Iterator[Hit]:
         if "loss" not in ast.unparse(call.node.func.value).lower():
             continue
         if any(
-            isinstance(node, ast.Call) and called(node) == "backward"
-            for node in ast.walk(call.around.loops[-1])
+            isinstance(node, ast.Call) and called(node) == "backward" for node in nodes(call.around.loops[-1])
         ):
             yield Hit(call.node, {"call": short(call.node)}, confidence="guess")
 

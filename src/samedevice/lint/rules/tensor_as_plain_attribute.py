@@ -65,7 +65,7 @@ from functools import partial
 from samedevice.diagnosis.fixes import swapped
 from samedevice.lint._meetings import pairs
 from samedevice.lint._rule import Hit, LintRule, Repair
-from samedevice.lint._source import CALLERS_DECIDE, Around, LintedFile, short
+from samedevice.lint._source import CALLERS_DECIDE, Around, LintedFile, nodes, short
 from samedevice.static.tensors import MAKERS, Tensor
 
 
@@ -90,12 +90,11 @@ def _check(file: LintedFile) -> Iterator[Hit]:
             if not name or statement is None:
                 continue
             told.add(id(maker.node))
-            line = str(getattr(pair.meeting.node, "lineno", 0))
             module = file.in_module_class(inside) and isinstance(statement, ast.Assign)
             yield Hit(
                 statement,
                 {"attribute": f"self.{name}"},
-                (RULE.phrase("meets", line=line, other=short(pair.placed_node, 40)),),
+                (pair.told(file, RULE, other=short(pair.placed_node, 40)),),
                 partial(_repair, file, statement, name) if module else None,
             )
 
@@ -106,7 +105,7 @@ def _attribute_name(file: LintedFile, around: Around, node: ast.expr, stray: Ten
         return node.attr
     values = file.told(around).values
     assert around.function is not None
-    for each in ast.walk(around.function):
+    for each in nodes(around.function):
         match each:
             case ast.Attribute(value=ast.Name(id="self"), attr=name):
                 value = values.get(id(each))
@@ -212,6 +211,10 @@ RULE = LintRule(
         "meets": {
             "en": "line {line} uses it together with {other}",
             "zh": "第 {line} 行把它与 {other} 一起使用",
+        },
+        "meets-elsewhere": {
+            "en": "line {line} of {file} uses it together with {other}",
+            "zh": "{file} 第 {line} 行把它与 {other} 一起使用",
         },
         "fix": {
             "en": "make {attribute} a buffer",

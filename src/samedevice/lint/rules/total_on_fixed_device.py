@@ -56,7 +56,7 @@ import ast
 from collections.abc import Iterator
 
 from samedevice.lint._rule import Hit, LintRule
-from samedevice.lint._source import Around, Call, LintedFile, short
+from samedevice.lint._source import Around, Call, LintedFile, nodes, short
 from samedevice.static.tensors import Tensor
 
 _READS = (".item()", ".cpu()", "float(", ".tolist()")
@@ -76,7 +76,7 @@ def _check(file: LintedFile) -> Iterator[Hit]:
 
 def _in_loop(file: LintedFile, loop: ast.AST, call: Call) -> Iterator[Hit]:
     around = Around(call.around.function, call.around.owner)
-    for node in ast.walk(loop):
+    for node in nodes(loop):
         if not isinstance(node, ast.AugAssign) or not isinstance(node.op, ast.Add):
             continue
         text = ast.unparse(node.value)
@@ -90,7 +90,7 @@ def _in_loop(file: LintedFile, loop: ast.AST, call: Call) -> Iterator[Hit]:
 
 def _is_read(file: LintedFile, around: Around, value: ast.expr) -> bool:
     """Whether what is added was brought to the host when its name was given to it."""
-    names = [node.id for node in ast.walk(value) if isinstance(node, ast.Name)]
+    names = [node.id for node in nodes(value) if isinstance(node, ast.Name)]
     given = [ast.unparse(each) for name in names for each in file.assignments(around, name)]
     return any(word in text for text in given for word in _READS)
 

@@ -51,7 +51,8 @@ tensor meets is at hand on the line that makes it.
 
 ## Known limits
 
-Tensors of no dimensions (`torch.tensor(1.0)`) are left out: CUDA accepts them from the host. So are
+Tensors of no dimensions (`torch.tensor(1.0)`) are left out, unless they are written in place: CUDA accepts
+them from the host. So are
 indices of the host (one of a GPU into a tensor of the host is a mistake), tests, constructors and what only
 they call, code that prepares data, and files that change the default device. What a library's own function
 gives is not followed. In a comparison only the first tensor of a function's arguments counts, its input:
@@ -67,12 +68,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from samedevice.diagnosis.fixes import with_keyword
 from samedevice.lint._meetings import Pair, pairs, symbol_expression
 from samedevice.lint._rule import Hit, LintRule, Repair
-from samedevice.lint._source import CALLERS_DECIDE, Around, Call, LintedFile, short
-from samedevice.static.tensors import FUNCTIONS, MAKERS, Tensor
+from samedevice.lint._source import CALLERS_DECIDE, Around, Call, Function, LintedFile, called, nodes, short
+from samedevice.messages import Phrase
+from samedevice.static.tensors import FUNCTIONS, MAKERS, SourceText, Tensor
 
 
 def _check(file: LintedFile) -> Iterator[Hit]:
@@ -81,7 +84,8 @@ def _check(file: LintedFile) -> Iterator[Hit]:
     makers = {id(call.node): call for call in file.calls(*MAKERS) if _is_unplaced(file, call)}
     told: set[int] = set()
     done: set[int] = set()
-    for around in (*(call.around for call in makers.values()), *_users(file, makers.values())):
+    own = (*(call.around for call in makers.values()), *_users(file, makers.values()))
+    for around in (*own, *file.that_call(_may_make)):
         key = id(around.function)
         if key in done or file.function_name(around) in CALLERS_DECIDE:
             continue
@@ -91,6 +95,37 @@ def _check(file: LintedFile) -> Iterator[Hit]:
             if maker is not None and id(maker.node) not in told:
                 told.add(id(maker.node))
                 yield _hit(file, maker, pair)
+            elif maker is None and pair.inside is None and id(pair.stray.made) not in told:
+                home = file.reading.maker_of(pair.stray)
+                if home is not None and home is not file.source:
+                    told.add(id(pair.stray.made))
+                    yield _brought(file, home, pair)
+
+
+@lru_cache(maxsize=4096)
+def _may_make(function: Function) -> bool:
+    """Whether a function makes a tensor without a device and gives one back."""
+    inside = nodes(function)
+    gives = any(isinstance(each, ast.Return) and each.value is not None for each in inside)
+    return gives and any(
+        isinstance(each, ast.Call)
+        and called(each) in MAKERS
+        and all(keyword.arg != "device" for keyword in each.keywords)
+        for each in inside
+    )
+
+
+def _meets(file: LintedFile, pair: Pair) -> Phrase:
+    return pair.told(file, RULE, stray=short(pair.stray_node, 40), other=short(pair.placed_node, 40))
+
+
+def _brought(file: LintedFile, home: SourceText, pair: Pair) -> Hit:
+    """A tensor that a function of another file made."""
+    made = pair.stray.made
+    assert made is not None
+    line = str(getattr(made, "lineno", 0))
+    where = RULE.phrase("made-elsewhere", file=home.name, line=line, made=short(made))
+    return Hit(pair.stray_node, {"made": short(pair.stray_node)}, (where, _meets(file, pair)))
 
 
 def _users(file: LintedFile, makers: Iterable[Call]) -> Iterator[Around]:
@@ -118,7 +153,7 @@ def _users(file: LintedFile, makers: Iterable[Call]) -> Iterator[Around]:
         if isinstance(target, ast.Name)
     }
     for function, around in file.source.functions if names else ():
-        if any(isinstance(node, ast.Name) and node.id in names for node in ast.walk(function)):
+        if any(isinstance(node, ast.Name) and node.id in names for node in nodes(function)):
             yield Around(function, around.owner)
 
 
@@ -135,14 +170,7 @@ def _hit(file: LintedFile, maker: Call, pair: Pair) -> Hit:
     return Hit(
         maker.node,
         {"made": short(maker.node)},
-        (
-            RULE.phrase(
-                "meets",
-                line=str(getattr(pair.meeting.node, "lineno", 0)),
-                stray=short(pair.stray_node, 40),
-                other=short(pair.placed_node, 40),
-            ),
-        ),
+        (_meets(file, pair),),
         lambda: _repair(file, maker, pair),
     )
 
@@ -209,7 +237,7 @@ class Positions(nn.Module):
 
 ## 已知局限
 
-零维张量（`torch.tensor(1.0)`）不算：CUDA 接受内存里的零维张量。内存里的索引也不算（反过来，用 GPU 上的
+零维张量（`torch.tensor(1.0)`）不算，除非它被原地改写：CUDA 接受内存里的零维张量。内存里的索引也不算（反过来，用 GPU 上的
 索引去取内存里的张量则是错误）。测试文件、构造函数及只被构造函数调用的函数、准备数据的代码、改动了默认设备的文件都不算。
 第三方库函数的返回值不追踪。比较运算里只看函数的第一个张量参数，也就是输入；长度之类的其他参数，调用者可能有意
 放在内存里。私有函数若在本文件里只收到内存里的张量，也不算。
@@ -245,10 +273,18 @@ RULE = LintRule(
             "en": "line {line} uses {stray} together with {other}",
             "zh": "第 {line} 行把 {stray} 与 {other} 一起使用",
         },
+        "meets-elsewhere": {
+            "en": "line {line} of {file} uses {stray} together with {other}",
+            "zh": "{file} 第 {line} 行把 {stray} 与 {other} 一起使用",
+        },
+        "made-elsewhere": {
+            "en": "line {line} of {file} makes it: {made}",
+            "zh": "它由 {file} 第 {line} 行创建：{made}",
+        },
         "fix": {"en": "make it on {device}", "zh": "创建时写 device={device}"},
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
     check=_check,
     cause="tensor-created-on-wrong-device",
-    words=tuple(f"{name}(" for name in sorted(MAKERS)),
+    words=("import torch", "from torch"),
 )

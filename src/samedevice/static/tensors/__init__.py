@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         OTHER,
         Device,
         Library,
+        Local,
         Module,
         Object,
         Plain,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     )
     from samedevice.static.tensors.knowledge import FUNCTIONS, MAKERS, METHODS, MODULES, OPTIMIZERS
     from samedevice.static.tensors.project import Project, parse_source
-    from samedevice.static.tensors.reading import Meeting, Reading, Told, picks
+    from samedevice.static.tensors.reading import Entered, Meeting, Reading, Told, picks
     from samedevice.static.tensors.signs import device_parameters, tensor_parameters
     from samedevice.static.tensors.source import (
         Around,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         Function,
         SourceText,
         called,
+        nodes,
     )
 
 __all__ = [
@@ -50,8 +52,10 @@ __all__ = [
     "Call",
     "ClassText",
     "Device",
+    "Entered",
     "Function",
     "Library",
+    "Local",
     "Meeting",
     "Module",
     "Object",
@@ -64,6 +68,7 @@ __all__ = [
     "Where",
     "called",
     "device_parameters",
+    "nodes",
     "parse_source",
     "picks",
     "tensor_parameters",
@@ -78,6 +83,7 @@ __getattr__, __dir__ = on_demand(
             "OTHER",
             "Device",
             "Library",
+            "Local",
             "Module",
             "Object",
             "Plain",
@@ -86,8 +92,8 @@ __getattr__, __dir__ = on_demand(
         ),
         "knowledge": ("FUNCTIONS", "MAKERS", "METHODS", "MODULES", "OPTIMIZERS"),
         "project": ("Project", "parse_source"),
-        "reading": ("Meeting", "Reading", "Told", "picks"),
+        "reading": ("Entered", "Meeting", "Reading", "Told", "picks"),
         "signs": ("device_parameters", "tensor_parameters"),
-        "source": ("Around", "Attribute", "Call", "ClassText", "Function", "SourceText", "called"),
+        "source": ("Around", "Attribute", "Call", "ClassText", "Function", "SourceText", "called", "nodes"),
     },
 )

@@ -7,6 +7,7 @@ with a default device of the host, unless the default was changed by a caller.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -49,6 +50,7 @@ class Where:
         return self.kind in ("same", "likely")
 
 
+_DEVICE = re.compile(r"(cpu|cuda|mps|xpu)(:\d+)?$")
 HOST, CURRENT, OTHER = "<host>", "<cuda>", "<other>"
 NOWHERE = Where("unknown")
 DEFAULT = Where("default")
@@ -179,6 +181,17 @@ class Untold:
 UNTOLD_VALUE = Untold()
 
 
+@dataclass(frozen=True)
+class Given(Untold):
+    """An argument, or a part of one, of which nothing is told but that; a tensor where it is used as one."""
+
+    symbol: str
+    array: bool = False
+    """Whether it is used as an array is, or may be a tensor by its annotation."""
+    number: bool = False
+    """Whether it was given a type of numbers, as tensors and modules can be."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """An object of named attributes, as of a dataclass; `rest` is what each of its others is."""
@@ -195,8 +208,6 @@ class Record:
         return Record(tuple((dict(self.parts) | {name: value}).items()), self.rest)
 
 
-MAYBE_TENSOR = Untold()
-"""An argument that is a tensor or something else, by its annotation."""
 PLAIN = Plain()
 NONE = Plain(None, True)
 EMPTY = Plain("<no part yet>", True)
@@ -217,7 +228,8 @@ def joined(values: Sequence[Any]) -> Any:
     if all(isinstance(each, Device) for each in values):
         return Device(any_of([each.where for each in values]))
     if all(isinstance(each, Plain) for each in values):
-        return PLAIN
+        named = [each.value for each in values if isinstance(each.value, str) and _DEVICE.match(each.value)]
+        return Device(any_of([literal(each) for each in named])) if len(named) == len(values) else PLAIN
     if all(isinstance(each, Items) and len(each.parts) == len(first.parts) for each in values):
         return Items(tuple(joined(parts) for parts in zip(*(each.parts for each in values), strict=True)))
     if all(isinstance(each, Record) for each in values):

@@ -34,6 +34,10 @@ class Asking(Protocol):
         """Who reads the functions."""
 
     def meet(
-        self, node: ast.expr | ast.stmt, operands: Sequence[tuple[ast.expr, Tensor]], strictly: bool = False
+        self,
+        node: ast.expr | ast.stmt,
+        operands: Sequence[tuple[ast.expr, Tensor]],
+        strictly: bool = False,
+        written: bool = False,
     ) -> None:
         """Tensors of one operator, which must be together."""

@@ -23,7 +23,7 @@ from samedevice.static.tensors.abstract import (
 )
 from samedevice.static.tensors.asking import Asking
 from samedevice.static.tensors.knowledge import MODULES
-from samedevice.static.tensors.source import Attribute, ClassText, Function, called
+from samedevice.static.tensors.source import Attribute, ClassText, Function, called, nodes
 
 _MOVERS = frozenset(("to", "cuda", "_apply", "to_device", "cpu"))
 """Methods by which a class moves its attributes itself."""
@@ -55,7 +55,8 @@ def attribute_of_self(run: Asking, text: ClassText, name: str) -> Any:
         return _of_list(run, symbol, given)
     for each, attribute in given if module else ():
         if _is_made(attribute.value):
-            return Module(symbol, each.source.dotted(attribute.value.func) or called(attribute.value))
+            kind = each.source.dotted(attribute.value.func) or called(attribute.value)
+            return Module(symbol, kind, run.project.class_of(each.source, kind))
     value = joined([_assigned(run, each, attribute) for each, attribute in given])
     match value:
         case Module():
@@ -92,15 +93,14 @@ def _is_module_list(value: ast.expr | None) -> bool:
 def _of_list(run: Asking, symbol: str, given: Sequence[tuple[ClassText, Attribute]]) -> Any:
     """The modules of a list: each may be elsewhere than the others, so they are parts of one name."""
     (text, attribute), *others = given
-    made = (
-        [node for node in ast.walk(attribute.value) if isinstance(node, ast.Call)] if attribute.value else []
-    )
+    made = [node for node in nodes(attribute.value) if isinstance(node, ast.Call)] if attribute.value else []
     kinds = {text.source.dotted(each.func) or called(each) for each in made if called(each)[:1].isupper()}
     kinds = {kind for kind in kinds if kind.rpartition(".")[2] not in _LISTS}
     weighted = [kind for kind in kinds if kind.rpartition(".")[2] not in MODULES["free"]]
     if others or not weighted or any(keeps_nothing(run, kind) for kind in weighted):
         return UNTOLD_VALUE
-    return Listed(Module(symbol, ""), True)
+    own = run.project.class_of(text.source, weighted[0]) if len(weighted) == 1 else None
+    return Listed(Module(symbol, "", own), True)
 
 
 _LISTS = ("ModuleList", "Sequential")
@@ -139,7 +139,7 @@ def keeps_nothing(run: Asking, name: str) -> bool:
 
 
 def _may_keep(value: ast.expr | None) -> bool:
-    made = [node for node in ast.walk(value) if isinstance(node, ast.Call)] if value is not None else []
+    made = [node for node in nodes(value) if isinstance(node, ast.Call)] if value is not None else []
     return any(called(node)[:1].isupper() and called(node) not in MODULES["free"] for node in made)
 
 

@@ -18,6 +18,16 @@ FUNCTIONS, METHODS, ATTRIBUTES = _TABLE["functions"], _TABLE["methods"], _TABLE[
 MODULES = _TABLE["modules"]
 OPTIMIZERS = _TABLE["optimizers"]["names"]
 TRANSPARENT = _TABLE["decorators"]["transparent"]
+TAKE_TENSORS = frozenset().union(
+    *(FUNCTIONS[kind] for kind in ("first", "like", "first_several", "listed", "meet_strictly"))
+) - {"cat", "concat", "concatenate", "stack", "hstack", "vstack", "einsum"}
+"""Functions whose first argument is a tensor."""
+TENSOR_METHODS = frozenset(
+    "unsqueeze size dim permute contiguous masked_fill numel new_zeros new_ones new_full "
+    "new_tensor type_as expand expand_as masked_fill_ scatter_ index_select detach unsqueeze_ "
+    "to_dense".split()
+)
+"""Methods of tensors that neither arrays of NumPy nor modules have in the same way."""
 FACTORIES = FUNCTIONS["factories"] | FUNCTIONS["of_values"]
 """Functions that make a tensor from nothing, or from Python values."""
 MAKERS = FACTORIES | FUNCTIONS["constructors"] | FUNCTIONS["host"]

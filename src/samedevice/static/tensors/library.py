@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from samedevice.static.tensors.abstract import (
     DEFAULT,
     EMPTY,
     HOST,
-    MAYBE_TENSOR,
     NONE,
     NOWHERE,
     OTHER,
     PLAIN,
     UNTOLD_VALUE,
     Device,
+    Given,
     Items,
     Library,
     Listed,
@@ -36,7 +36,7 @@ from samedevice.static.tensors.abstract import (
     same,
 )
 from samedevice.static.tensors.asking import Asking
-from samedevice.static.tensors.knowledge import FUNCTIONS, METHODS, MODULES
+from samedevice.static.tensors.knowledge import FUNCTIONS, METHODS, MODULES, TAKE_TENSORS, TENSOR_METHODS
 from samedevice.static.tensors.source import called
 
 _HOMES = frozenset(
@@ -51,6 +51,7 @@ _HOMES = frozenset(
     )
 )
 _MODULE_HOMES = ("torch.nn.", "torch.nn.modules.")
+_CASTS = frozenset(("float", "half", "bfloat16", "double", "long", "int", "bool"))
 _NUMBERS = frozenset(
     "len int float bool str range abs round min max sum isinstance hasattr repr id ord hash format "
     "type".split()
@@ -99,6 +100,8 @@ def _device(given: Sequence[Any]) -> Device:
 
 def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], keywords: Keywords) -> Any:
     # Long: a case for each kind of function that the table knows.
+    if positional and isinstance(positional[0], Given) and name in TAKE_TENSORS:
+        positional = [_as_tensor(positional[0]), *positional[1:]]
     first = positional[0] if positional else keywords.get("input", UNTOLD_VALUE)
     if name in FUNCTIONS["factories"]:
         scalar = False if _shape_has_parts(node) else _scalar(name, positional, keywords)
@@ -132,11 +135,7 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
     if name in FUNCTIONS["meet"] or name in FUNCTIONS["meet_strictly"]:
         if name == "where" and len(positional) == 1:
             return Listed(Tensor(first.where, False), True) if isinstance(first, Tensor) else UNTOLD_VALUE
-        pairs = zip(
-            (*node.args, *(each.value for each in node.keywords)),
-            (*positional, *keywords.values()),
-            strict=False,
-        )
+        pairs = _arguments(node, positional, keywords)
         if "*" in keywords or "**" in keywords:
             return UNTOLD_VALUE
         result = _meeting(run, node, _spread(pairs), name in FUNCTIONS["meet_strictly"])
@@ -144,6 +143,14 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
             return replace(result, scalar=False)
         return result
     return UNTOLD_VALUE
+
+
+def _arguments(
+    node: ast.Call, positional: Sequence[Any], keywords: Keywords
+) -> Iterator[tuple[ast.expr, Any]]:
+    """The expressions of a call's arguments with what they are."""
+    named = (each.value for each in node.keywords)
+    return zip((*node.args, *named), (*positional, *keywords.values()), strict=False)
 
 
 def _extreme(
@@ -171,11 +178,24 @@ _SHAPES = frozenset(
 """What may change whether a tensor has dimensions."""
 
 
+def _as_tensor(given: Given) -> Tensor:
+    return Tensor(same(given.symbol), None, None, "argument")
+
+
+def _is_number(value: Any) -> TypeGuard[Given]:
+    """Whether an argument is computed with after it was given a type of numbers: no module is."""
+    return isinstance(value, Given) and value.number
+
+
 def call_method(
     run: Asking, owner: Any, name: str, node: ast.Call, positional: Sequence[Any], keywords: Keywords
 ) -> Any:
     """A method of a tensor, of a module, of `self`."""
+    if isinstance(owner, Given) and (name in TENSOR_METHODS or (owner.number and name in METHODS["same"])):
+        owner = _as_tensor(owner)
     match owner:
+        case Given() if name in _CASTS and not (positional or keywords):
+            return replace(owner, number=True)
         case Tensor():
             return _tensor_method(run, owner, name, node, positional, keywords)
         case Module():
@@ -238,13 +258,9 @@ def _tensor_method(
     if name in METHODS["meet"] or name in METHODS["meet_strictly"]:
         if not isinstance(node.func, ast.Attribute) or "*" in keywords or "**" in keywords:
             return UNTOLD_VALUE
-        pairs = zip(
-            (*node.args, *(each.value for each in node.keywords)),
-            (*positional, *keywords.values()),
-            strict=False,
-        )
+        pairs = _arguments(node, positional, keywords)
         parts = [(node.func.value, owner), *_spread(pairs)]
-        result = _meeting(run, node, parts, name in METHODS["meet_strictly"])
+        result = _meeting(run, node, parts, name in METHODS["meet_strictly"], name.endswith("_"))
         if name.endswith("_") and isinstance(result, Tensor):
             return owner
         return result
@@ -307,11 +323,13 @@ def _module_method(owner: Module, name: str, positional: Sequence[Any], keywords
 
 def meeting_of_operator(run: Asking, node: ast.expr | ast.stmt, parts: Sequence[tuple[ast.expr, Any]]) -> Any:
     """An operator between two expressions."""
+    parts = [(each, _as_tensor(value) if _is_number(value) else value) for each, value in parts]
     if not any(isinstance(value, Tensor) for _, value in parts):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Add):
             return _lists(node.op, [value for _, value in parts])
         return PLAIN if all(isinstance(value, Plain) for _, value in parts) else UNTOLD_VALUE
-    return _meeting(run, node, parts, isinstance(getattr(node, "op", None), ast.MatMult))
+    strictly = isinstance(getattr(node, "op", None), ast.MatMult)
+    return _meeting(run, node, parts, strictly, isinstance(node, ast.AugAssign))
 
 
 def _lists(operator: ast.operator, values: Sequence[Any]) -> Any:
@@ -331,12 +349,16 @@ def _lists(operator: ast.operator, values: Sequence[Any]) -> Any:
 
 
 def _meeting(
-    run: Asking, node: ast.expr | ast.stmt, parts: Sequence[tuple[ast.expr, Any]], strictly: bool
+    run: Asking,
+    node: ast.expr | ast.stmt,
+    parts: Sequence[tuple[ast.expr, Any]],
+    strictly: bool,
+    written: bool = False,
 ) -> Any:
     tensors = [(each, value) for each, value in parts if isinstance(value, Tensor)]
     if not tensors:
         return UNTOLD_VALUE
-    run.meet(node, tensors, strictly)
+    run.meet(node, tensors, strictly, written and tensors[0][0] is parts[0][0])
     operands = [value for _, value in tensors]
     if any(not isinstance(value, Tensor | Plain | Device) for _, value in parts):
         return _met_untold(operands, strictly)
@@ -403,7 +425,7 @@ def _of_values(run: Asking, node: ast.Call, first: Any, keywords: Keywords) -> A
             scalar = False
         case _:
             placed = _chosen(keywords)
-            told = first is not MAYBE_TENSOR and not run.elsewhere
+            told = not (isinstance(first, Given) and first.array) and not run.elsewhere
             copied = placed is None and called(node) == "tensor" and told
             # It is on the host, unless it is the copy of a tensor, which has a method for that.
             where = Where("maybe", (HOST, OTHER)) if copied else placed or NOWHERE

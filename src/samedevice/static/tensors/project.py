@@ -46,6 +46,14 @@ class Project:
         """What a full name is: a function or a class of the project, or a library's."""
         return self._found(_root(source), dotted, 0)
 
+    def starred(self, source: SourceText, name: str) -> Local | ClassName | None:
+        """What a name is that comes with all the names of another file of the project."""
+        for star in source.stars:
+            found = self.find(source, f"{star}.{name}")
+            if not isinstance(found, Library):
+                return found
+        return None
+
     def class_of(self, source: SourceText, dotted: str) -> ClassText | None:
         """The class of a full name, where it is the project's."""
         if dotted in source.classes:
@@ -98,6 +106,10 @@ class Project:
             return ClassName(source.class_text(source.classes[name]))
         if name in source.imports and source.imports[name] != dotted:
             return self._found(root, source.imports[name], depth + 1)
+        for star in source.stars:
+            found = self._found(root, f"{star}.{name}", depth + 1)
+            if not isinstance(found, Library):
+                return found
         value = source.globals.get(name)  # a function under another name
         if isinstance(value, ast.Attribute) and source.dotted(value).startswith("torch."):
             return Library(source.dotted(value))

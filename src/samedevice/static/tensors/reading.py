@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
 from samedevice.static.tensors.abstract import (
+    CURRENT,
     EMPTY,
-    MAYBE_TENSOR,
     NONE,
     NOWHERE,
     OTHER,
@@ -22,6 +22,7 @@ from samedevice.static.tensors.abstract import (
     UNTOLD_VALUE,
     ClassName,
     Device,
+    Given,
     Items,
     Library,
     Listed,
@@ -36,6 +37,7 @@ from samedevice.static.tensors.abstract import (
     Where,
     any_of,
     joined,
+    literal,
     same,
 )
 from samedevice.static.tensors.attributes import attribute_of_self, keeps_nothing
@@ -45,10 +47,11 @@ from samedevice.static.tensors.project import Project
 from samedevice.static.tensors.signs import (
     array_parameters,
     device_parameters,
+    list_parameters,
     output_parameters,
     tensor_parameters,
 )
-from samedevice.static.tensors.source import ClassText, Function, SourceText, called
+from samedevice.static.tensors.source import ClassText, Function, SourceText, called, nodes
 
 Environment = dict[str, Any]
 _MOST_STEPS = 60_000
@@ -67,6 +70,18 @@ class Meeting:
     """Whether all but the first are indices, which may be on the host."""
     strictly: bool = False
     """Whether tensors of no dimensions, too, must be there."""
+    written: bool = False
+    """Whether the first is written, so that it must be there, too, if it has no dimensions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """What meets in a function that another one enters, as that one's values are."""
+
+    meeting: Meeting
+    function: Function
+    source: SourceText
+    """The file in which it meets."""
 
 
 @dataclass(slots=True)
@@ -77,6 +92,8 @@ class Told:
     values: dict[int, Any] = field(default_factory=dict)
     """What each expression is, by the identity of its node."""
     returned: list[Any] = field(default_factory=list)
+    entered: list[Entered] = field(default_factory=list)
+    """What meets in the functions that it calls, where something that was made without a device does."""
 
 
 class _End(Exception):
@@ -93,9 +110,10 @@ class Reading:
     def __init__(self, source: SourceText, project: Project) -> None:
         self.source, self.project = source, project
         self._told: dict[int, Told] = {}
-        self._results: dict[Any, Any] = {}
+        self._results: dict[Any, tuple[Any, Sequence[Entered]]] = {}
         self._globals: dict[int, Any] = {}
         self._names: dict[int, Environment] = {}
+        self._makers: dict[int, tuple[ast.expr, SourceText]] = {}
         self.entered: dict[int, list[Meeting]] = {}
         """What meets in functions of the file with what other functions and statements give them."""
 
@@ -122,7 +140,7 @@ class Reading:
     def unknown_names(self, function: Function) -> Environment:
         """The names of a function that has others inside, of which nothing is told."""
         if id(function) not in self._names:
-            given = [each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)]
+            given = [each.arg for each in nodes(function.args) if isinstance(each, ast.arg)]
             self._names[id(function)] = dict.fromkeys((*_stored(function), *given), UNTOLD_VALUE)
         return self._names[id(function)]
 
@@ -139,23 +157,64 @@ class Reading:
                     self._globals[key] = made if isinstance(made, Tensor | Device) else UNTOLD_VALUE
         return self._globals[key]
 
-    def result(self, local: Local, positional: Sequence[Any], keywords: dict[str, Any], depth: int) -> Any:
-        """What a call of a function of the project gives."""
+    def made(self, node: ast.expr, source: SourceText) -> None:
+        """Remember in which file an expression makes a tensor."""
+        self._makers[id(node)] = (node, source)
+
+    def maker_of(self, tensor: Tensor) -> SourceText | None:
+        """The file in which a tensor was made."""
+        return self._makers[id(tensor.made)][1] if id(tensor.made) in self._makers else None
+
+    def result(
+        self,
+        local: Local,
+        positional: Sequence[Any],
+        keywords: dict[str, Any],
+        depth: int,
+        entered: list[Entered] | None = None,
+    ) -> Any:
+        """What a call of a function of the project gives; what meets in it is added to `entered`."""
+        value, meetings = self._entering(local, positional, keywords, depth)
+        if entered is not None and len(entered) < _MOST_ENTERED:
+            entered += meetings
+        return value
+
+    def _entering(
+        self, local: Local, positional: Sequence[Any], keywords: dict[str, Any], depth: int
+    ) -> tuple[Any, Sequence[Entered]]:
+        nothing: tuple[Any, Sequence[Entered]] = (UNTOLD_VALUE, ())
         if depth > _DEEPEST or _makes_generator(local.node) or local.home is not None:
-            return UNTOLD_VALUE
+            return nothing
         key = (id(local.node), local.owner, tuple(positional), tuple(sorted(keywords.items())))
         try:
             if key in self._results:
                 return self._results[key]
         except TypeError:
-            return UNTOLD_VALUE
-        self._results[key] = UNTOLD_VALUE  # while it is read: it may call itself
+            return nothing
+        self._results[key] = nothing  # while it is read: it may call itself
         run = _Run(self, local.source, depth)
-        run.recording = local.source is self.source
-        self._results[key] = run.called(local, positional, keywords)
-        if run.recording:
+        value = run.called(local, positional, keywords)
+        if local.source is self.source:
             self.entered.setdefault(id(local.node), []).extend(run.told.meetings)
+        own = [Entered(each, local.node, local.source) for each in run.told.meetings if _tells(each)]
+        self._results[key] = value, (*own, *run.told.entered)
         return self._results[key]
+
+
+_MOST_ENTERED = 400
+
+
+def _tells(meeting: Meeting) -> bool:
+    """Whether a meeting says something of whoever entered its function: a stray is there, or two parts of a
+    module are.
+    """
+    operands = [tensor for _, tensor in meeting.operands]
+    strays = any(
+        each.made is not None and (each.where.unplaced or CURRENT in each.where.of or each.where == _CURRENT)
+        for each in operands
+    )
+    parts = {each.where.of for each in operands if any(of.startswith("self.") for of in each.where.of)}
+    return strays or len(parts) > 1
 
 
 class _Run:
@@ -169,8 +228,6 @@ class _Run:
         self.loops = 0
         self.leaving: list[list[Environment]] = []
         """The names at each `break` and `continue` of the loops around, the innermost last."""
-        self.recording = not depth
-        """Whether what meets is kept: in the function that is asked about, and those inside it."""
         self.choices: set[int] = set()
         """Each `elif` that was come to."""
         self.names: Environment | None = None
@@ -180,6 +237,8 @@ class _Run:
         self.body: Sequence[ast.stmt] = ()
         self.records: frozenset[str] | None = None
         """Names of objects that nobody else can give other parts, once somebody asked."""
+        self.shared: frozenset[str] | None = None
+        """Names that functions inside this one have, too, once somebody asked."""
         self.elsewhere = source.changes_default
         """Whether what is made without a device may be made elsewhere than on the host."""
 
@@ -225,13 +284,14 @@ class _Run:
     def _body(self, body: Sequence[ast.stmt], environment: Environment) -> bool:
         """Whether it was read to its end."""
         self.lists = own_lists(body)
-        self.body, self.records = body, None
+        self.body, self.records, self.shared = body, None, None
         try:
             self.block(body, environment)
         except _End:
             return True
         except (_Exhausted, RecursionError):
             self.told.meetings.clear()
+            self.told.entered.clear()
             self.told.values.clear()
             return False
         self.told.returned.append(NONE)
@@ -243,6 +303,7 @@ class _Run:
         """What the parameters of a function stand for when nobody says."""
         tensors, devices = tensor_parameters(function), device_parameters(function)
         outputs, arrays = output_parameters(function), array_parameters(function)
+        lists = list_parameters(function)
         given = function.args
         environment: Environment = {}
         for each in (*given.posonlyargs, *given.args, *given.kwonlyargs):
@@ -253,14 +314,31 @@ class _Run:
                 environment[name] = Tensor(same(name), None, None, "argument")
             elif name in outputs:
                 environment[name] = Tensor(Where("part", (name,)), None, None, "output")
+            elif name in lists:
+                environment[name] = lists[name]
+            elif name in arrays:
+                environment[name] = Given(name, array=True)
             else:
-                environment[name] = MAYBE_TENSOR if name in arrays else UNTOLD_VALUE
+                environment[name] = self._module_of(each) or Given(name)
         if owner is not None and given.args and not _is_static(function):
             environment[given.args[0].arg] = Object(owner)
-        for extra in (given.vararg, given.kwarg):
-            if extra is not None:
-                environment[extra.arg] = UNTOLD_VALUE
+        if given.vararg is not None:
+            environment[given.vararg.arg] = Listed(Given(given.vararg.arg))
+        if given.kwarg is not None:
+            environment[given.kwarg.arg] = UNTOLD_VALUE
         return environment
+
+    def _module_of(self, parameter: ast.arg) -> Module | None:
+        """A parameter that is a module by its annotation."""
+        name = self.source.dotted(parameter.annotation) if parameter.annotation is not None else ""
+        if not name:
+            return None
+        if name.startswith("torch.nn."):
+            last = name.rpartition(".")[2]
+            known = last in _PLACED or last in _FREE or last == "Module"
+            return Module(parameter.arg, name) if known else None
+        text = self.project.class_of(self.source, name)
+        return Module(parameter.arg, name, text) if text and self.project.is_module(text) else None
 
     def _bound(self, local: Local, positional: Sequence[Any], keywords: dict[str, Any]) -> Environment | None:
         given = local.node.args
@@ -279,6 +357,11 @@ class _Run:
             environment = dict.fromkeys(every, UNTOLD_VALUE)
         environment |= dict(zip(names, values, strict=False))
         environment |= {name: value for name, value in keywords.items() if name in environment}
+        tensors = tensor_parameters(local.node) if any(isinstance(x, Given) for x in values) else ()
+        for name in tensors:
+            value = environment[name]
+            if isinstance(value, Given):
+                environment[name] = Tensor(same(value.symbol), None, None, "argument")
         for extra in (given.vararg, given.kwarg):
             if extra is not None:
                 environment[extra.arg] = UNTOLD_VALUE
@@ -311,6 +394,8 @@ class _Run:
             value = Listed(value.part, self._list_is_own(node))
         for target in node.targets:
             self.assign(target, value, environment)
+        if isinstance(node.value, ast.Name):
+            _forget_entries(environment, [node.value.id])  # it has another name now
 
     def _list(self, node: ast.Assign, value: Items) -> Listed:
         """A list that is given a name: whoever has it may change its parts."""
@@ -404,7 +489,7 @@ class _Run:
         before, outcomes = dict(environment), []
         for each in blocks:
             own = dict(before if fallen is None or each is blocks[0] else fallen)
-            if each is blocks[0] and own.get(no_tensor) is MAYBE_TENSOR:
+            if each is blocks[0] and isinstance(own.get(no_tensor), Given):
                 own[no_tensor] = UNTOLD_VALUE
             try:
                 self.block(each, own)
@@ -430,7 +515,7 @@ class _Run:
         begin: Callable[[Environment], Any],
     ) -> None:
         """A body that runs any number of times: names that it changes have what they had before, too."""
-        kept = len(self.told.meetings)
+        kept, inside = len(self.told.meetings), len(self.told.entered)
         self.leaving.append([])
         self.loops += 1
         if self.loops > _DEEPEST_LOOP:
@@ -442,6 +527,7 @@ class _Run:
                 environment.clear()
                 environment |= merged
                 del self.told.meetings[kept:]
+                del self.told.entered[inside:]
         if _merged([environment, *self._turn(node, environment, begin)]) != environment:
             for name in _stored(node):
                 environment[name] = UNTOLD_VALUE
@@ -506,7 +592,7 @@ class _Run:
     def _match(self, node: ast.Match, environment: Environment) -> None:
         self.value(node.subject, environment)
         for case in node.cases:
-            for each in ast.walk(case.pattern):
+            for each in nodes(case.pattern):
                 name = getattr(each, "name", None) or getattr(each, "rest", None)
                 if isinstance(name, str):
                     environment[name] = UNTOLD_VALUE
@@ -545,7 +631,7 @@ class _Run:
             case ast.Name(id=name):
                 kept = not isinstance(value, Record) or self._is_own_record(name)
                 environment[name] = value if kept else UNTOLD_VALUE
-                for each in [other for other in environment if other.startswith(f"{name}.")]:
+                for each in [other for other in environment if other.startswith((f"{name}.", f"{name}["))]:
                     del environment[each]  # it was of another object
             case ast.Attribute(value=ast.Name(id=owner), attr=name):
                 self._give_part(environment, owner, name, value)
@@ -574,6 +660,8 @@ class _Run:
                     environment.get(target.value.id), Items | Plain
                 ):
                     environment[target.value.id] = UNTOLD_VALUE
+                if not isinstance(owner, Tensor):
+                    self._give_entry(target, value, environment)
 
     # Expressions
 
@@ -611,6 +699,8 @@ class _Run:
             return Plain(value.value, True)
         if name in source.globals:
             return UNTOLD_VALUE if value is None else self.reader.given_to_global(source, name, value)
+        if source.stars and (starred := self.project.starred(source, name)) is not None:
+            return starred
         return Library(f"builtins.{name}")
 
     def _attribute(self, node: ast.Attribute, environment: Environment) -> Any:
@@ -624,7 +714,7 @@ class _Run:
         name = node.attr
         match owner:
             case Library(name=whole):
-                return Library(f"{whole}.{name}")
+                return self.project.find(self.source, f"{whole}.{name}")
             case Object(text=text):
                 return attribute_of_self(self, text, name)
             case Record() if (part := owner.part(name)) is not UNTOLD_VALUE:
@@ -645,6 +735,8 @@ class _Run:
                 return Device(NOWHERE)  # the first of its kind
             case Plain() | Device():
                 return PLAIN
+        if name == "grad":  # beside whatever has it
+            return Tensor(same(f"{ast.unparse(node)}:{node.lineno}"))
         if name == "device":
             return Device(same(f"{ast.unparse(node.value)}.device:{node.lineno}"))
         if name in ("dtype", "shape", "ndim") or name.endswith("dtype"):
@@ -669,10 +761,13 @@ class _Run:
         self.names = environment
         self._grown(node, positional, environment)
         result = self.call(node, function, positional, keywords)
+        if isinstance(result, Tensor) and result.made is node:
+            self.reader.made(node, self.source)
         if not isinstance(function, ClassName):
             owner = node.func.value if isinstance(node.func, ast.Attribute) else node.func
             for each in (owner, *node.args, *(keyword.value for keyword in node.keywords)):
                 _forget_record(environment, each)  # whoever has it may give it other parts
+            _forget_entries(environment, _handed_on(node))
         return result
 
     def _grown(self, node: ast.Call, positional: Sequence[Any], environment: Environment) -> None:
@@ -701,13 +796,15 @@ class _Run:
             case Local():
                 if self.elsewhere and not self.source.changes_default:
                     return UNTOLD_VALUE
-                return self.reader.result(function, positional, keywords, self.depth + 1)
+                return self.reader.result(function, positional, keywords, self.depth + 1, self.told.entered)
             case ClassName(text=text) if self.project.is_module(text):
                 return Module("", text.name, text)
             case ClassName(text=text):
                 return self._record(text, positional, keywords)
             case Module():
                 return self._module_called(function, node, positional, keywords)
+            case Tensor(where=where) if where.kind == "part":
+                return Tensor(where, None, None, "output")  # what a method of a part gave is a part of it
         return UNTOLD_VALUE
 
     def _record(self, text: ClassText, positional: list[Any], keywords: dict[str, Any]) -> Any:
@@ -723,14 +820,14 @@ class _Run:
 
     def _inner_called(self, function: Local, positional: list[Any], keywords: dict[str, Any]) -> Any:
         """A function that is defined inside this one: it reads the names as they are now."""
-        simple = not any(isinstance(each, ast.Nonlocal | ast.Global) for each in ast.walk(function.node))
+        simple = not any(isinstance(each, ast.Nonlocal | ast.Global) for each in nodes(function.node))
         if function.home is not self or self.depth >= _DEEPEST or "*" in keywords or not simple:
             return UNTOLD_VALUE
         if _makes_generator(function.node) or self.elsewhere or self.names is None:
             return UNTOLD_VALUE
         run = _Run(self.reader, self.source, self.depth + 1)
-        run.steps, run.recording = self.steps, self.recording
-        run.told.meetings = self.told.meetings
+        run.steps = self.steps
+        run.told.meetings, run.told.entered = self.told.meetings, self.told.entered
         result = run.called(function, positional, keywords, self.names)
         self.steps = min(run.steps, _MOST_STEPS)
         return result
@@ -756,6 +853,8 @@ class _Run:
                 return UNTOLD_VALUE
             self.meet(node, tensors)
             return Tensor(tensors[0][1].where, None, None, "output")
+        if any(_is_stray(each) for each in (*positional, *keywords.values())):
+            self._enter(module, positional, keywords)
         if module.where.kind == "literal":
             return self._placed_called(module, node, positional, keywords)
         if not module.symbol or (
@@ -767,6 +866,17 @@ class _Run:
         first = [pair for pair in tensors if pair[0] is node.args[0]]
         self.meet(node, (*first, (node.func, given)))
         return given
+
+    def _enter(self, module: Module, positional: list[Any], keywords: dict[str, Any]) -> Any:
+        """Read what a part of the project does with what it is given."""
+        if module.text is None or module.text.reached:
+            return UNTOLD_VALUE
+        lineage = self.project.lineage(module.text)
+        home = next((each for each in lineage if "forward" in each.methods), None)
+        if home is None:
+            return UNTOLD_VALUE
+        forward = Local(home.methods["forward"], home.source, Object(module.text))
+        return self.reader.result(forward, positional, keywords, self.depth + 1, self.told.entered)
 
     def _placed_called(
         self, module: Module, node: ast.Call, positional: list[Any], keywords: dict[str, Any]
@@ -780,12 +890,7 @@ class _Run:
             return given
         if module.text is None or module.where.of[0] in ("cpu", "meta"):
             return UNTOLD_VALUE
-        lineage = self.project.lineage(module.text)
-        home = next((each for each in lineage if "forward" in each.methods), None)
-        if home is None or module.text.reached:
-            return UNTOLD_VALUE
-        forward = Local(home.methods["forward"], home.source, Object(module.text))
-        result = self.reader.result(forward, positional, keywords, self.depth + 1)
+        result = self._enter(module, positional, keywords)
         follows = isinstance(result, Tensor) and all(each.startswith("self.") for each in result.where.of)
         return (
             replace(given, scalar=None) if follows and result.where.kind in ("same", "part") else UNTOLD_VALUE
@@ -809,11 +914,15 @@ class _Run:
         return meeting_of_operator(self, node, parts)
 
     def meet(
-        self, node: ast.expr | ast.stmt, operands: Sequence[tuple[ast.expr, Tensor]], strictly: bool = False
+        self,
+        node: ast.expr | ast.stmt,
+        operands: Sequence[tuple[ast.expr, Tensor]],
+        strictly: bool = False,
+        written: bool = False,
     ) -> None:
         """Tensors of one operator, which must be together."""
-        if len(operands) > 1 and self.recording:
-            self.told.meetings.append(Meeting(node, tuple(operands), False, strictly))
+        if len(operands) > 1:
+            self.told.meetings.append(Meeting(node, tuple(operands), False, strictly, written))
 
     def _unary(self, node: ast.UnaryOp, environment: Environment) -> Any:
         value = self.value(node.operand, environment)
@@ -847,6 +956,18 @@ class _Run:
         else:
             environment[f"{owner}.{name}"] = value
 
+    def _give_entry(self, target: ast.Subscript, value: Any, environment: Environment) -> None:
+        """`owner["name"] = value`, of a dictionary that no function inside this one has."""
+        entry, owner = _entry(target), target.value
+        if not isinstance(owner, ast.Name):
+            return
+        if not entry:  # any of them
+            _forget_entries(environment, [owner.id])
+        else:
+            if self.shared is None:
+                self.shared = _inner_names(self.body)
+            environment[entry] = UNTOLD_VALUE if owner.id in self.shared else value
+
     def _is_own_record(self, name: str) -> bool:
         if self.records is None:
             self.records = own_records(self.body)
@@ -864,6 +985,8 @@ class _Run:
 
     def _subscript(self, node: ast.Subscript, environment: Environment) -> Any:
         owner, index = self.value(node.value, environment), self.value(node.slice, environment)
+        if (entry := _entry(node)) in environment:
+            return environment[entry]
         if isinstance(owner, Tensor):
             self._indexed(node, owner, index)
             scalar = False if _keeps_dimensions(node.slice, owner.scalar is False) else None
@@ -872,6 +995,8 @@ class _Run:
             return owner
         if isinstance(owner, Listed) and isinstance(index, Plain):
             return owner.part
+        if isinstance(owner, Given):
+            return owner
         if isinstance(owner, Items) and isinstance(index, Plain) and isinstance(index.value, int):
             if index.known and -len(owner.parts) <= index.value < len(owner.parts):
                 return owner.parts[index.value]
@@ -881,7 +1006,7 @@ class _Run:
         parts = index.parts if isinstance(index, Items) else (index,)
         nodes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         found = [(each, part) for each, part in zip(nodes, parts, strict=False) if isinstance(part, Tensor)]
-        if found and self.recording:
+        if found:
             self.told.meetings.append(Meeting(node, ((node.value, owner), *found), True))
 
     def _walrus(self, node: ast.NamedExpr, environment: Environment) -> Any:
@@ -940,6 +1065,10 @@ def _is_choice(test: ast.expr) -> bool:
     return False
 
 
+def _is_stray(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.made is not None and value.where.unplaced
+
+
 def _on_host(tensor: Tensor) -> bool:
     return tensor.where.unplaced
 
@@ -953,6 +1082,8 @@ def _item(items: Any) -> Any:
             return joined(parts)
         case Listed(part=part) if part is not EMPTY:
             return part
+        case Given():
+            return items
     return UNTOLD_VALUE
 
 
@@ -992,12 +1123,14 @@ def _without_host(values: list[Any]) -> list[Any]:
 def _stored(node: ast.AST) -> set[str]:
     """The names that a statement gives a value, wherever in it."""
     found: set[str] = set()
-    for each in ast.walk(node):
+    for each in nodes(node):
         if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store | ast.Del):
             found.add(each.id)
         elif isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store):
             if isinstance(each.value, ast.Name):
                 found.add(f"{each.value.id}.{each.attr}")
+        elif isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Store):
+            found |= {_entry(each)} - {""}
         elif isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(each.name)
     return found
@@ -1023,12 +1156,39 @@ def _forget_record(environment: Environment, node: ast.expr) -> None:
         environment[inner.id] = UNTOLD_VALUE
 
 
+def _entry(node: ast.Subscript) -> str:
+    """What an entry of a dictionary is called among the names: `state["sum"]`; empty for anything else."""
+    match node:
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str() as key)):
+            return f"{name}[{key!r}]"
+    return ""
+
+
+_ASK_ENTRIES = frozenset(("get", "keys", "items", "values", "len", "isinstance"))
+"""Methods and functions that leave a dictionary as it is."""
+
+
+def _handed_on(node: ast.Call) -> list[str]:
+    """The names whose entries a call may change."""
+    if called(node) in _ASK_ENTRIES:
+        return []
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    given = (owner, *node.args, *(each.value for each in node.keywords))
+    return [each.id for each in given if isinstance(each, ast.Name)]
+
+
+def _forget_entries(environment: Environment, names: Iterable[str]) -> None:
+    for name in names:
+        for each in [other for other in environment if other.startswith(f"{name}[")]:
+            environment[each] = UNTOLD_VALUE
+
+
 def _makes_generator(node: Function) -> bool:
     decorated = any(_decorator(each) not in TRANSPARENT for each in node.decorator_list)
     return (
         decorated
         or isinstance(node, ast.AsyncFunctionDef)
-        or any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node))
+        or any(isinstance(each, ast.Yield | ast.YieldFrom) for each in nodes(node))
     )
 
 
@@ -1067,7 +1227,7 @@ def asks_for_device(test: ast.expr) -> bool:
             return False
     named = (
         each.attr if isinstance(each, ast.Attribute) else each.id if isinstance(each, ast.Name) else ""
-        for each in ast.walk(test)
+        for each in nodes(test)
     )
     return any(
         name in _OTHER_QUESTIONS or any(word in name for word in ("device", "cuda", "gpu")) for name in named
@@ -1084,7 +1244,7 @@ def own_lists(body: Sequence[ast.stmt]) -> frozenset[str]:
     made: set[str] = set()
     used: dict[str, int] = {}
     fine: dict[str, int] = {}
-    for node in (each for statement in body for each in ast.walk(statement)):
+    for node in (each for statement in body for each in nodes(statement)):
         match node:
             case ast.Name(id=name, ctx=ast.Load()):
                 used[name] = used.get(name, 0) + 1
@@ -1102,21 +1262,25 @@ _JOINERS = frozenset(
 )
 
 
+def _inner_names(body: Sequence[ast.stmt]) -> frozenset[str]:
+    """The names in functions, classes and lambdas of a body."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+    inner = (node for each in body for node in nodes(each) if isinstance(node, kinds))
+    return frozenset(each.id for node in inner for each in nodes(node) if isinstance(each, ast.Name))
+
+
 def own_records(body: Sequence[ast.stmt]) -> frozenset[str]:
     """Names of a function's objects that are only asked for attributes, given ones, handed on in calls, and
     given back: nobody else can change their attributes unseen.
     """
-    inner: set[str] = set()
     used = {name: 0 for statement in body for name in _stored(statement)}
     fine: dict[str, int] = {}
-    for node in (each for statement in body for each in ast.walk(statement)):
+    for node in (each for statement in body for each in nodes(statement)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             used[node.id] = used.get(node.id, 0) + 1
         for name in _plain_uses(node):
             fine[name] = fine.get(name, 0) + 1
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            inner |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-    return frozenset(name for name in used if used[name] == fine.get(name, 0)) - inner
+    return frozenset(name for name in used if used[name] == fine.get(name, 0)) - _inner_names(body)
 
 
 def _plain_uses(node: ast.AST) -> list[str]:
@@ -1154,6 +1318,7 @@ def _may_change_default(node: ast.expr) -> bool:
 
 _LENIENT = frozenset(("CTCLoss",))
 """Losses that move their targets themselves."""
+_CURRENT = literal("cuda")
 _NUMBERS, _SAME = ATTRIBUTES["numbers"], ATTRIBUTES["same"]
 _FREE, _PLACED = MODULES["free"], MODULES["placed"]
 _STATEMENTS: dict[type, Callable[[_Run, Any, Environment], None]] = {

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import Any
 
-from samedevice.static.tensors.knowledge import FUNCTIONS
-from samedevice.static.tensors.source import Function
+from samedevice.static.tensors.abstract import Items, Listed, Tensor, Where
+from samedevice.static.tensors.knowledge import TAKE_TENSORS, TENSOR_METHODS
+from samedevice.static.tensors.source import Function, nodes
 
 _OUTPUT_NAMES = frozenset(("outputs", "model_outputs"))
 _DEVICE_NAMES = frozenset("device dev target_device execution_device torch_device".split())
-_METHODS = frozenset(
-    "unsqueeze size dim permute contiguous masked_fill numel new_zeros new_ones new_full "
-    "new_tensor type_as expand expand_as masked_fill_ scatter_ index_select detach unsqueeze_ "
-    "to_dense".split()
-)
-"""Methods of tensors that neither arrays of NumPy nor modules have in the same way."""
 _FORWARD_METHODS = frozenset("view reshape flatten transpose mean sum float long".split())
 """Methods that mean a tensor in `forward`, where no arrays come in."""
-_TAKE_TENSORS = frozenset().union(
-    *(FUNCTIONS[kind] for kind in ("first", "like", "first_several", "listed", "meet_strictly"))
-) - {"cat", "concat", "concatenate", "stack", "hstack", "vstack", "einsum"}
-"""Functions whose first argument is a tensor."""
 _CONTAINERS = (
     "TensorDict",
     "List",
@@ -35,6 +27,43 @@ _CONTAINERS = (
     "Iterable",
     "Mapping",
 )
+
+
+_LISTS = frozenset("List list Sequence Tuple tuple Iterable Collection".split())
+
+
+def list_parameters(function: Function) -> dict[str, Any]:
+    """The parameters that are lists or tuples of tensors by their annotations, as what their parts are."""
+    found = {}
+    for each in _parameters(function):
+        value = _annotated(each.annotation, each.arg) if each.annotation is not None else None
+        if isinstance(value, Listed | Items):
+            found[each.arg] = value
+    return found
+
+
+def _annotated(node: ast.expr, name: str) -> Any:
+    """What an annotation makes of an argument: a tensor of it, or a list of these; None for anything else."""
+    match node:
+        case ast.Name(id="Tensor") | ast.Attribute(attr="Tensor"):
+            return Tensor(Where("part", (name,)), None, None, "argument")
+        case ast.Subscript(value=owner, slice=inside) if (kind := _last(owner)) in _LISTS:
+            parts = inside.elts if isinstance(inside, ast.Tuple) else [inside]
+            values = [_annotated(part, name) for part in parts if not _is_rest(part)]
+            if None in values:
+                return None
+            if kind in ("Tuple", "tuple") and not any(_is_rest(part) for part in parts):
+                return Items(tuple(values))
+            return Listed(values[0]) if len(values) == 1 else None
+    return None
+
+
+def _last(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
+
+
+def _is_rest(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is ...
 
 
 def device_parameters(function: Function) -> set[str]:
@@ -63,7 +92,7 @@ def array_parameters(function: Function) -> set[str]:
         each.arg: ast.unparse(each.annotation) if each.annotation else "" for each in _parameters(function)
     }
     found = {name for name, annotation in given.items() if "tensor" in annotation.lower()}
-    for node in ast.walk(function):
+    for node in nodes(function):
         match node:
             case ast.Attribute(value=ast.Name(id=name), attr="shape" | "device" | "dtype" | "ndim"):
                 found.add(name)
@@ -105,21 +134,23 @@ def _used_as_tensors(function: Function, names: set[str]) -> set[str]:
     if not names:
         return found
     forward = function.name == "forward"
-    for node in ast.walk(function):
+    for node in nodes(function):
         match node:
             case ast.Name(id=name, ctx=ast.Store()):
                 stored.add(name)
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in _METHODS or (
-                forward and method in _FORWARD_METHODS
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if (
+                method in TENSOR_METHODS or (forward and method in _FORWARD_METHODS)
             ):
                 found.add(name)
             case ast.Attribute(value=ast.Name(id=name), attr="shape" | "device") if forward:
+                found.add(name)
+            case ast.Attribute(value=ast.Name(id=name), attr="is_cuda"):
                 found.add(name)
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id="torch" | "F"), attr=called),
                 args=[ast.Name(id=name) | ast.BinOp(ast.Constant(), _, ast.Name(id=name)), *_],
             ):
-                if called in _TAKE_TENSORS:
+                if called in TAKE_TENSORS:
                     found.add(name)
     return (found & names) - stored
 

@@ -65,6 +65,8 @@ class SourceText:
         self.class_list: list[ast.ClassDef] = []
         self.calls: dict[str, list[Call]] = {}
         self.imports: dict[str, str] = {}
+        self.stars: list[str] = []
+        """What all names are imported of."""
         self.globals: dict[str, ast.expr | None] = {}
         """Names that the module's own statements assign; None where it is more than one expression."""
         self._in_context = False
@@ -77,6 +79,11 @@ class SourceText:
         """The lines of the file."""
         return self.text.splitlines()
 
+    @property
+    def name(self) -> str:
+        """The file as its package names it: `package/part/file.py`."""
+        return "/".join([*self.package.split("."), self.path.name] if self.package else [self.path.name])
+
     def _index(self) -> None:
         stack: list[tuple[ast.AST, Around]] = [(self.tree, Around(None, None))]
         while stack:
@@ -85,9 +92,11 @@ class SourceText:
                 around = self._statement(node, around)
             elif isinstance(node, ast.Call):
                 self.calls.setdefault(called(node), []).append(Call(node, around))
-            for child in ast.iter_child_nodes(node):
-                if not isinstance(child, _LEAVES):
-                    stack.append((child, around))
+            for value in node.__dict__.values():
+                if type(value) is list:
+                    stack += [(each, around) for each in value if isinstance(each, ast.AST)]
+                elif isinstance(value, ast.AST) and not isinstance(value, _LEAVES):
+                    stack.append((value, around))
         for calls in self.calls.values():
             calls.reverse()
 
@@ -114,6 +123,9 @@ class SourceText:
             case ast.ImportFrom():
                 base = self._base(node)
                 for alias in node.names:
+                    if alias.name == "*":
+                        self.stars.append(base)
+                        continue
                     self.imports[alias.asname or alias.name] = f"{base}.{alias.name}" if base else alias.name
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if (
                 around.function is None and around.owner is None
@@ -145,7 +157,7 @@ class SourceText:
     def reassigned(self) -> frozenset[str]:
         """Names of the file that its functions give another value."""
         return frozenset(
-            name for node in ast.walk(self.tree) if isinstance(node, ast.Global) for name in node.names
+            name for node in nodes(self.tree) if isinstance(node, ast.Global) for name in node.names
         )
 
     def function_named(self, name: str) -> Function | None:
@@ -209,7 +221,7 @@ class ClassText:
         """What its own methods give to `self`, by name."""
         found: dict[str, list[Attribute]] = {}
         for function in self.methods.values():
-            for node in ast.walk(function):
+            for node in nodes(function):
                 for name, attribute in _attributes(node, function):
                     found.setdefault(name, []).append(attribute)
         return found
@@ -222,7 +234,7 @@ class ClassText:
                 isinstance(node, ast.Call)
                 and called(node) in ("setattr", "_apply", "__setattr__", "__dict__")
                 for function in self.methods.values()
-                for node in ast.walk(function)
+                for node in nodes(function)
             )
             or "_apply" in self.methods
         )
@@ -274,6 +286,20 @@ def _values_of(value: ast.expr, count: int) -> list[ast.expr] | None:
         case ast.GeneratorExp(elt=part) | ast.ListComp(elt=part):
             return [part] * count
     return None
+
+
+def nodes(root: ast.AST) -> list[ast.AST]:
+    """A node with all that are inside it, in the order of `ast.walk`, in a third of its time; without those
+    that only say how a name is used.
+    """
+    found = [root]
+    for node in found:  # it grows meanwhile
+        for value in node.__dict__.values():
+            if type(value) is list:
+                found += [each for each in value if isinstance(each, ast.AST)]
+            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                found.append(value)
+    return found
 
 
 def called(node: ast.AST) -> str:
