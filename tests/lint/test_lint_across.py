@@ -215,6 +215,39 @@ def test_a_total_of_the_host_that_gets_numbers_is_silent(package):
     assert package("user", user=text) == ()
 
 
+def test_a_module_that_is_made_and_stays_on_the_host_is_silent(package):
+    user = """
+    import torch
+    from torch import nn
+
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.proj = nn.Linear(4, 4)
+
+        def forward(self, x, mask):
+            return self.proj(x) * mask
+
+
+    def example():
+        layer = Layer()
+        return layer(torch.ones(4, 4), torch.ones(4))
+    """
+    assert package("user", user=user) == ()
+    assert (
+        package("user", user=user.replace("Layer()\n        return", "Layer().cuda()\n        return")) != ()
+    )
+
+
+def test_an_object_of_another_file_that_moves_itself_is_silent(package):
+    user = (
+        "from parts.helpers import load\n\n\ndef f(device):\n    model = load(device)\n    model.to(device)\n"
+    )
+    helpers = "import torch\n\n\ndef load(device):\n    return torch.load('x').to(device)\n"
+    assert package("user", user=user, helpers=helpers) == ()
+
+
 def test_an_entry_of_a_dictionary_that_another_may_change_is_not_claimed(package):
     text = """
     import torch

@@ -67,13 +67,26 @@ def _check(file: LintedFile) -> Iterator[Hit]:
         if not isinstance(call.node.func, ast.Attribute) or (call.name == "to" and not given):
             continue
         owner = call.node.func.value
-        if isinstance(file.told(call.around).values.get(id(owner)), Tensor):
+        if _is_tensor(file.told(call.around).values, owner):
             yield Hit(
                 call.node,
                 {"call": short(call.node), "kept": short(owner)},
                 repair=partial(_repair, file, call, owner),
                 confidence="certain",
             )
+
+
+def _is_tensor(values: dict[int, object], node: ast.expr) -> bool:
+    """Whether an expression is a tensor for sure: not what a part of a module gave, which may be a module,
+    nor a copy of something that nobody can tell.
+    """
+    value = values.get(id(node))
+    if not isinstance(value, Tensor) or value.where.kind == "part":
+        return False
+    match value.made:
+        case ast.Call(func=ast.Attribute(value=moved, attr="to" | "cuda" | "cpu")):
+            return isinstance(values.get(id(moved)), Tensor)
+    return True
 
 
 def _repair(file: LintedFile, call: Call, owner: ast.expr) -> Repair | None:

@@ -853,7 +853,8 @@ class _Run:
                 return UNTOLD_VALUE
             self.meet(node, tensors)
             return Tensor(tensors[0][1].where, None, None, "output")
-        if any(_is_stray(each) for each in (*positional, *keywords.values())):
+        placed = module.symbol or module.where.kind == "literal"  # else it was made here, and never moved
+        if placed and any(_is_stray(each) for each in (*positional, *keywords.values())):
             self._enter(module, positional, keywords)
         if module.where.kind == "literal":
             return self._placed_called(module, node, positional, keywords)
