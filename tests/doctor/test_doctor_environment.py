@@ -45,6 +45,15 @@ def test_a_machine_and_another_one(tmp_path):
     assert found["peft"].why.key == "environment.one-side"
 
 
+def test_known_bugs_of_a_library_that_the_other_side_lacks_are_told_as_such(tmp_path):
+    name = "eight-h200-tensor-parallel"
+    without = {each: version for each, version in KNOWN[name]["packages"].items() if each != "transformers"}
+    first = lock_of(tmp_path, name, packages={**without, "transformers": "4.51.3"})
+    (tmp_path / "other").mkdir()
+    second = lock_of(tmp_path / "other", name, packages=without)
+    assert differences(first, second)["transformers"].why.key == "environment.bugs-alone"
+
+
 def test_the_release_with_a_known_bug_is_named(tmp_path):
     name = "eight-h200-tensor-parallel"
     packages = {**KNOWN[name]["packages"], "transformers": "4.51.3"}

@@ -298,9 +298,8 @@ def _why_version(name: str, first: str | None, second: str | None) -> Phrase | N
         alone = [bug for case, bug in own.items() if case not in others]
         if alone and version is not None:
             subjects = Several(tuple(dict.fromkeys(bug.subject or bug.names[0] for bug in alone)), "comma")
-            said.append(
-                Phrase("environment.bugs", name=name, version=version, count=len(alone), subjects=subjects)
-            )
+            key = "environment.bugs-alone" if None in (first, second) else "environment.bugs"
+            said.append(Phrase(key, name=name, version=version, count=len(alone), subjects=subjects))
     if said:
         return said[0] if len(said) == 1 else Phrase("environment.both", one=said[0], other=said[1])
     if None in (first, second):
