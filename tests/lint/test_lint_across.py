@@ -260,3 +260,27 @@ def test_an_entry_of_a_dictionary_that_another_may_change_is_not_claimed(package
         return x + state["sum"]
     """
     assert package("user", user=text) == ()
+
+
+@pytest.mark.parametrize("forgets", ["self.keys = None", "self.keys += x"])
+def test_what_a_method_forgets_or_adds_up_is_no_cache(package, forgets):
+    text = """
+    import torch
+    from torch import nn
+
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.keys = None
+
+        def reset(self, x):
+            {}
+
+        def forward(self, x: torch.Tensor):
+            if self.keys is None:
+                self.keys = torch.zeros(4, device=x.device)
+            return x + self.keys
+    """
+    assert package("user", user=text.format(forgets)) == ()
+    assert [each.code for each in package("user", user=text.format("pass"))] == ["SD209"]

@@ -111,12 +111,23 @@ def _asks_for_size(test: ast.expr) -> bool:
 
 
 def _is_cache(file: LintedFile, around: Around, name: str) -> bool:
-    """Whether an attribute is no buffer, and no total that goes on with what comes in."""
+    """Whether an attribute is no buffer, no total that goes on with what comes in, and nothing that a method
+    of the class forgets again.
+    """
     owner = file.owner(around)
     if owner is None:
         return False
     given = [each for text in file.project.lineage(owner) for each in text.attributes.get(name, ())]
-    return all(each.kind == "assigned" and not isinstance(each.node, ast.AugAssign) for each in given)
+    return all(
+        each.kind == "assigned"
+        and not isinstance(each.node, ast.AugAssign)
+        and not (_is_none(each.value) and each.function.name != "__init__")
+        for each in given
+    )
+
+
+def _is_none(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
 
 
 _CHINESE = """缓存返回的张量，停留在第一次创建时的设备上。
