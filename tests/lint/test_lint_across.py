@@ -282,5 +282,6 @@ def test_what_a_method_forgets_or_adds_up_is_no_cache(package, forgets):
                 self.keys = torch.zeros(4, device=x.device)
             return x + self.keys
     """
-    assert package("user", user=text.format(forgets)) == ()
-    assert [each.code for each in package("user", user=text.format("pass"))] == ["SD209"]
+    assert package("user", ("SD209",), user=text.format(forgets)) == ()
+    kept = package("user", ("SD209",), user=text.format("pass"))
+    assert [each.code for each in kept] == ["SD209"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -797,29 +797,7 @@ def _together(failure: Failure, script: Script | None, guilty: Operand | None) -
     ]
     if not inside:
         return []
-    parents = _direct_parts(failure, prefix)
-    kept = next(
-        (
-            each.device
-            for each in failure.event.operands
-            if guilty is not None and each.device != guilty.device
-        ),
-        None,
-    )
-    met = {each.device for each in failure.event.operands}
-    # Inputs arrive where the outermost hook sends them, and so does what is made from them.
-    device = (
-        failure.entry
-        if failure.entry in met and failure.entry is not None
-        else kept or failure.event.device_map[inside[0]]
-    )
-    repaired = {
-        name: (device if name in parents else where) for name, where in failure.event.device_map.items()
-    }
-    left = {where for name, where in failure.event.device_map.items() if repaired[name] != where}
-    for name in _HEADS & repaired.keys():
-        if repaired[name] in left:  # a head that is tied to the embedding, as most are, stays with it
-            repaired[name] = device
+    repaired = _kept_whole(failure, guilty, prefix, inside)
     if (
         len(set(repaired.values())) == len(set(failure.event.device_map.values()))
         and repaired == failure.event.device_map
@@ -846,6 +824,36 @@ def _together(failure: Failure, script: Script | None, guilty: Operand | None) -
         named.append(Phrase("note.more", count=len(moves) - _MOST_MOVES))
     title = Phrase("fix.device-map-moves", moves=Several(tuple(named)), module=module)
     return [Fix(title, "check", diff)]
+
+
+def _kept_whole(
+    failure: Failure, guilty: Operand | None, prefix: str, inside: Sequence[str]
+) -> dict[str, str]:
+    """The device map with the parts of a cut block on one device; `inside` are its entries of that block."""
+    parents = _direct_parts(failure, prefix)
+    kept = next(
+        (
+            each.device
+            for each in failure.event.operands
+            if guilty is not None and each.device != guilty.device
+        ),
+        None,
+    )
+    met = {each.device for each in failure.event.operands}
+    # Inputs arrive where the outermost hook sends them, and so does what is made from them.
+    device = (
+        failure.entry
+        if failure.entry in met and failure.entry is not None
+        else kept or failure.event.device_map[inside[0]]
+    )
+    repaired = {
+        name: (device if name in parents else where) for name, where in failure.event.device_map.items()
+    }
+    left = {where for name, where in failure.event.device_map.items() if repaired[name] != where}
+    for name in _HEADS & repaired.keys():
+        if repaired[name] in left:  # a head that is tied to the embedding, as most are, stays with it
+            repaired[name] = device
+    return repaired
 
 
 def _laid_out(script: Script, found: ast.expr, repaired: dict[str, str], text: str) -> str:

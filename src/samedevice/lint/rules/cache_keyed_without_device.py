@@ -204,4 +204,5 @@ RULE = LintRule(
     check=_check,
     cause="cache-or-beam-state-on-wrong-device",
     words=("lru_cache", "functools.cache", "import cache", "is None", "self."),
+    default=False,
 )
