@@ -137,7 +137,15 @@ def test_what_is_needed_is_given_only_to_what_cannot_do_without():
 
 
 def test_the_packages_that_are_known_have_a_library():
-    assert {"transformers", "diffusers", "peft", "timm", "torchvision"} == set(KNOWN)
+    assert {
+        "transformers",
+        "diffusers",
+        "peft",
+        "timm",
+        "torchvision",
+        "torch_geometric",
+        "torchmetrics",
+    } == set(KNOWN)
     for name in KNOWN:
         assert callable(library_of(name).case)
 
