@@ -682,3 +682,7 @@ def test_a_factor_with_a_zero_has_an_inverse_of_infinities_on_a_gpu(machine):
 def test_what_an_inverse_refuses_on_both_is_said_in_its_own_words(machine):
     with pytest.raises(RuntimeError, match="must have at least 2 dimensions"):
         torch.cholesky_inverse(torch.ones(2, device="cuda:0"))
+    with pytest.raises(RuntimeError, match="got result with dtype Int"):
+        torch.cholesky_inverse(
+            torch.eye(2, device="cuda:0"), out=torch.empty(2, 2, dtype=torch.int, device="cuda:0")
+        )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import torch
@@ -281,14 +280,13 @@ def _drawing(call: Call, values: tuple[Any, ...], options: dict[str, Any]) -> An
 
 
 def _on_values(op: Operator, values: Sequence[Any], options: Mapping[str, Any]) -> Any:
-    instead = WHERE_THE_CPU_REFUSES.get(op.func)
     try:
         return made_whole(op, values, options)
-    except RuntimeError:
-        if instead is not None:
-            with suppress(RuntimeError):  # what both refuse is told in the operator's own words
-                return instead(*values, **options)
-        raise
+    except RuntimeError as error:
+        refusal = WHERE_THE_CPU_REFUSES.get(op.func)
+        if refusal is None or refusal.words not in str(error):
+            raise
+    return refusal.computed(*values, **options)
 
 
 def made_whole(op: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -9,6 +9,7 @@ cuda/linalg/BatchLinearAlgebraLib.cpp), which divides by a zero on the diagonal 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -42,12 +43,22 @@ def _into(out: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
     return out.copy_(found)
 
 
-WHERE_THE_CPU_REFUSES: dict[Any, Callable[..., Any]] = {
-    aten.nansum.default: _nansum,
-    aten.nansum.out: _nansum_out,
-    aten.cholesky_inverse.default: _cholesky_inverse,
-    aten.cholesky_inverse.out: _cholesky_inverse_out,
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What the CPU's kernel says of values that CUDA takes, and CUDA's way for the same arguments."""
+
+    words: str
+    computed: Callable[..., Any]
+
+
+_COMPLEX = "nansum on CPU does not support complex inputs"
+_SINGULAR = "is zero, the inversion could not be completed"
+WHERE_THE_CPU_REFUSES = {
+    aten.nansum.default: Refusal(_COMPLEX, _nansum),
+    aten.nansum.out: Refusal(_COMPLEX, _nansum_out),
+    aten.cholesky_inverse.default: Refusal(_SINGULAR, _cholesky_inverse),
+    aten.cholesky_inverse.out: Refusal(_SINGULAR, _cholesky_inverse_out),
 }
-"""By operator, with the operator's arguments; asked only after the CPU's kernel has raised."""
+"""By operator; whatever else the CPU's kernel refuses, CUDA's does, too."""
 
 __all__ = ["WHERE_THE_CPU_REFUSES"]
