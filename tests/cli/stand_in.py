@@ -12,7 +12,7 @@ from pathlib import Path
 
 from samedevice.errors import MachineSpecError
 from samedevice.events import DeviceMemory, Event, EventKind, Operand, Place
-from samedevice.timeline import Sample, Timeline, Work
+from samedevice.timeline import Copies, Sample, Timeline, Work
 
 GIB = 1 << 30
 
@@ -68,6 +68,14 @@ class Engine:
             return Timeline(self.operators, {"cuda:0": (sample,)}, (), (), {}, work, ())
 
         yield timeline
+
+    @contextmanager
+    def counted_copies(self):
+        yield Copies
+
+    @contextmanager
+    def watched_optimizers(self):
+        yield tuple
 
 
 def see(kind=EventKind.MISMATCH, code="y = a + b", message="Expected all tensors to be on the same device"):
