@@ -323,3 +323,36 @@ def test_no_name_is_used_that_only_the_program_has(tmp_path):
     path.write_text(MAIN_ONLY, "utf-8")
     findings, _ = ran(path)
     assert "self.table = self.table.to(x.device)" in findings[0].fixes[0].diff
+
+
+KEPT = """\
+import torch
+
+TABLES = {}
+
+
+def table(length, device):
+    if length not in TABLES:
+        TABLES[length] = torch.arange(length, device=device).float()
+    return TABLES[length]
+
+
+def turned(x):
+    steps = table(x.size(0), x.device)
+    return x * steps
+
+
+for device in ("cuda:0", "cuda:1"):
+    turned(torch.ones(4, device=device))
+"""
+
+
+def test_a_call_that_asks_for_the_right_device_already_is_not_changed(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(KEPT, "utf-8")
+    (finding,), _ = ran(path)
+    first = finding.fixes[0].diff
+    assert not any(line.startswith("-") and "steps = table(" in line for line in first.splitlines())
+    repaired = tmp_path / "repaired.py"
+    repaired.write_text(apply(first, KEPT), "utf-8")
+    assert ran(repaired)[0] == []

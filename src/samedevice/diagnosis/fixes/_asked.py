@@ -37,7 +37,8 @@ def asked_fix(failure: Failure, script: Script | None, guilty: Operand | None) -
     at = _position(script, function, decision.said)
     if call is None or at is None:
         return None
-    target = target_of(failure, script, guilty, met.pop(), call.lineno)
+    device = met.pop()
+    target = target_of(failure, script, guilty, device, call.lineno)
     if target is None:
         return None
     given = next((each.value for each in call.keywords if each.arg == decision.said), None)
@@ -46,6 +47,8 @@ def asked_fix(failure: Failure, script: Script | None, guilty: Operand | None) -
         return None
     if given is None and not spread and at < len(call.args):
         given = call.args[at]
+    if given is not None and _tells(failure, script, given, device):
+        return None  # what is asked for now is right: the tensor is an earlier one, which was kept
     changed = (
         with_keyword(script, call, decision.said, target) if given is None else swapped(script, given, target)
     )
@@ -64,6 +67,17 @@ def _call_of(failure: Failure, script: Script, function: Function) -> ast.Call |
     if len(near) == 1 or len(calls) == 1:
         return (near if len(near) == 1 else calls)[0]
     return None
+
+
+def _tells(failure: Failure, script: Script, asked: ast.expr, device: str) -> bool:
+    """Whether an expression named this device when the statement was refused: `x.device`, `device`."""
+    scope = script.scope(asked.lineno)
+    named = script.text(asked)
+    return any(
+        each.device == device and named == (each.name if each.kind == "device" else f"{each.name}.device")
+        for each in failure.event.at_hand
+        if each.file == script.file and script.scope(each.line) is scope
+    )
 
 
 def _position(script: Script, function: Function, parameter: str) -> int | None:
