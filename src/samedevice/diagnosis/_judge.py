@@ -28,14 +28,18 @@ _LONGEST = 60
 
 def verdict_of(event: Event) -> Verdict:
     """The cause and the operand in the wrong place, without what repairs it."""
-    return decide(weigh_event(Failure(event)), LIKELY_OF_EVENT)
+    return _verdict(Failure(event))
+
+
+def _verdict(failure: Failure) -> Verdict:
+    return decide(weigh_event(failure), LIKELY_OF_EVENT)
 
 
 def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Phrase]:
     """The finding that `event` amounts to, seen `count` times, on `ranks` of a launch."""
     row = code_for(event.kind)
     failure = Failure(event, launched=bool(ranks))
-    verdict = _toward_result(failure, decide(weigh_event(failure), LIKELY_OF_EVENT))
+    verdict = _toward_result(failure, _verdict(failure))
     foreign = row.kind is EventKind.UNCHECKED and of_another_library(event.op)
     values: dict[str, Value] = {
         "op": short_operator(event.op),
@@ -99,7 +103,7 @@ def _fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
     others = []
     for event in failure.event.also:
         other = Failure(event)
-        theirs = decide(weigh_event(other), LIKELY_OF_EVENT)
+        theirs = _verdict(other)
         newest = _decision(other, theirs)
         same = decision is not None and newest is not None and decision.order == newest.order != 0
         if not (same and at is not None and fixes and changes_line(fixes[0], at)):
