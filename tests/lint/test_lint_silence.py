@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -267,3 +268,18 @@ class M(nn.Module):
 def test_an_attribute_of_a_dataclass_may_be_replaced_in_many_ways(line):
     assert codes(BOX.replace("{line}", line)) == []
     assert codes(BOX.replace("{line}", "pass")) == ["SD201"]
+
+
+def test_what_others_write_into_syntax_trees_is_not_read():
+    """`executing`, with which IPython shows errors, gives nodes a `parent`, also those that trees share."""
+    text = "def f(x: torch.Tensor):\n    if not x and x < -1:\n        x += torch.arange(4)\n    return x\n"
+    tree = ast.parse(text)
+    shared = [node for node in ast.walk(tree) if not node._fields]
+    for node in ast.walk(tree):
+        for child in ast.iter_child_nodes(node):
+            child.parent = node
+    try:
+        assert codes(text) == ["SD201"]
+    finally:
+        for node in shared:
+            vars(node).clear()

@@ -13,9 +13,10 @@ its memory and its modules on two GPUs and the host, in one of three ways: `sd.h
 `with sd.heal():`, both. What is compared after each call is everything that the program holds: values,
 shapes, strides and gradients of results, arguments, attributes, buffers and parameters, which of them are one
 object, and which share their memory. A program that raises on one device must raise healed, too. `unhealed`
-are those whose numbers differ on the same places without any healing, where nothing was refused. With
-`--twin` there is no virtual machine, and autograd has a queue and a thread for each device, as it has for
-GPUs. Exit status 1 when one program is DIFFERENT.
+are those whose numbers differ on the same places without any healing, where nothing was refused;
+`ambiguous` are those whose runs on one device differ among each other, compiled and not, or on the twin and
+on the host. With `--twin` there is no virtual machine, and autograd has a queue and a thread for each device,
+as it has for GPUs. Exit status 1 when one program is DIFFERENT.
 """
 
 from __future__ import annotations

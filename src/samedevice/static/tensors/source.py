@@ -92,7 +92,7 @@ class SourceText:
                 around = self._statement(node, around)
             elif isinstance(node, ast.Call):
                 self.calls.setdefault(called(node), []).append(Call(node, around))
-            for value in node.__dict__.values():
+            for value in _fields(node):
                 if type(value) is list:
                     stack += [(each, around) for each in value if isinstance(each, ast.AST)]
                 elif isinstance(value, ast.AST) and not isinstance(value, _LEAVES):
@@ -294,12 +294,22 @@ def nodes(root: ast.AST) -> list[ast.AST]:
     """
     found = [root]
     for node in found:  # it grows meanwhile
-        for value in node.__dict__.values():
+        for value in _fields(node):
             if type(value) is list:
                 found += [each for each in value if isinstance(each, ast.AST)]
             elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
                 found.append(value)
     return found
+
+
+def _fields(node: ast.AST) -> list[object]:
+    """What the grammar puts into a node.
+
+    Others write more into it: `executing`, with which IPython shows errors, a `parent`, also into the nodes
+    that all trees share, as `ast.Add()`. That leads into other trees and round in circles.
+    """
+    held = node.__dict__
+    return [held[name] for name in node._fields if name in held]
 
 
 def called(node: ast.AST) -> str:
