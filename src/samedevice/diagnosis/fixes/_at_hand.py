@@ -14,7 +14,9 @@ from samedevice.diagnosis.fixes._source import Script
 from samedevice.events import AtHand
 
 _KINDS = ("device", "module", "tensor")
-"""What names a device best: a device itself, then the model, then some tensor."""
+"""What names a device best: a device itself, then the model, then some tensor; what the function itself holds
+before what the script does.
+"""
 
 
 _SINGLE, _DOUBLE = "'", '"'
@@ -24,10 +26,12 @@ def device_at(failure: Failure, script: Script, device: str, line: int) -> str |
     """An expression for a device that is bound at a line of the script; None where nothing in reach is."""
     here = script.scope(line)
     known = [each for each in failure.event.at_hand if each.file == script.file and each.device == device]
-    for kind in _KINDS:
-        for each in known:
-            if each.kind == kind and _means_it(script, each, here, line):
-                return text_of(each)
+    near = [each for each in known if here is not script.tree and script.scope(each.line) is here]
+    for held in (near, known):
+        for kind in _KINDS:
+            for each in held:
+                if each.kind == kind and _means_it(script, each, here, line):
+                    return text_of(each)
     if (given := next(_handed_in(script, known, here, line), None)) is not None:
         return given
     chosen = script.imports("torch") and "set_default_device(" in script.source

@@ -12,6 +12,7 @@ from pathlib import Path
 from samedevice.diagnosis._failure import FACTORY, Failure, made_text
 from samedevice.diagnosis._weigh import Verdict
 from samedevice.diagnosis.fixes._asked import asked_fix
+from samedevice.diagnosis.fixes._at_hand import device_at
 from samedevice.diagnosis.fixes._attached import attached_fix, container_fix, of_weight
 from samedevice.diagnosis.fixes._buffer import buffer_fix, renewed_fix
 from samedevice.diagnosis.fixes._combine import Change, changes_of
@@ -39,12 +40,14 @@ from samedevice.diagnosis.fixes._target import (
     assigned,
     calls_of,
     code_of,
+    is_reusable,
     model_name,
     named,
     own,
     partners,
     path_of,
     target_at,
+    told_by_function,
     unites,
     wanted,
 )
@@ -512,7 +515,11 @@ def _generator(failure: Failure, script: Script | None, guilty: Operand | None) 
         (keyword.value for keyword in old.keywords if keyword.arg == "device"),
         old.args[0] if old.args else None,
     )
-    asked = _asked_device(failure, script, old.lineno)
+    asked = _asked_device(failure, script, old.lineno) or device_at(failure, script, devices[0], old.lineno)
+    if asked is None and is_reusable(script, old.lineno):
+        asked = told_by_function(script, old.lineno)
+        if asked is None:
+            return [Fix(Phrase("fix.generator", device=named(devices[0], failure)), "check")]
     text = asked or code_of(devices[0], failure, script)
     changed = swapped(script, given, text) if given else with_keyword(script, old, "device", text)
     title = Phrase("fix.generator-like", device=asked) if asked else None

@@ -47,19 +47,63 @@ def target_at(failure: Failure, script: Script | None, guilty: Operand, line: in
         for text in _derived(failure, script, guilty, others, line):
             return Target(text, True, text)
     device = devices.pop()
+    if script is not None and is_reusable(script, line) and not own(device, failure):
+        hand = (
+            device_at(failure, script, device, line)
+            if _chosen_by_nobody(failure, script, guilty, line)
+            else None
+        )
+        told = hand or told_by_function(script, line)
+        return Target(told, True, told) if told is not None else None
     if len(wanted(failure, guilty)) > 1 and not own(device, failure):
         return None
-    open_ = script is not None and open_to_change(guilty) and _on_stack(failure, script, line)
-    hand = device_at(failure, script, device, line) if script is not None and open_ else None
-    if hand is not None:
-        return Target(hand, True, hand)
+    if script is not None and _chosen_by_nobody(failure, script, guilty, line):
+        hand = device_at(failure, script, device, line)
+        if hand is not None:
+            return Target(hand, True, hand)
     return Target(code_of(device, failure, script), False, named(device, failure))
+
+
+def _chosen_by_nobody(failure: Failure, script: Script, guilty: Operand, line: int) -> bool:
+    return open_to_change(guilty) and _on_stack(failure, script, line)
 
 
 def _on_stack(failure: Failure, script: Script, line: int) -> bool:
     """Whether a line is in a function that runs, or in the script itself."""
     here = script.scope(line)
     return any(script.holds(each) and script.scope(each.line) is here for each in failure.event.stack)
+
+
+def is_reusable(script: Script, line: int) -> bool:
+    """Whether a line is in a class, or in a function that is given something: a device that is written down
+    there is wrong for the next caller.
+    """
+    here = script.scope(line)
+    given = here.args if isinstance(here, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
+    return script.class_of(here) is not None or (given is not None and bool([*given.args, *given.kwonlyargs]))
+
+
+def told_by_function(script: Script, line: int) -> str | None:
+    """The device that a function names elsewhere, or that of a tensor whose sizes the statement at this line
+    reads.
+    """
+    here = script.scope(line)
+    if not isinstance(here, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return None
+    inside = [each for each in ast.walk(here) if isinstance(each, ast.Attribute)]
+    sizes = [each for each in inside if each.attr in ("shape", "size") and _in_line(script, each, line)]
+    for read in (*sizes, *(each for each in inside if each.attr == "device")):
+        name = script.text(read.value)
+        known = name.isidentifier() and name not in ("torch", "self", "cls")
+        if known and script.bound(name, here, line, line):
+            return f"{name}.device"
+    return None
+
+
+def _in_line(script: Script, node: ast.expr, line: int) -> bool:
+    """Whether the statement that begins at a line holds a node."""
+    statement = script.around(node)
+    return statement is not None and statement.lineno == line
 
 
 def open_to_change(operand: Operand) -> bool:
