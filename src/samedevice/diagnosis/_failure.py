@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from samedevice.device_rules import on_host
@@ -12,8 +12,8 @@ from samedevice.events import Decision, Event, EventKind, Operand, Place, Placem
 from samedevice.messages import short_operator
 from samedevice.provenance.dispatch import mapped
 from samedevice.provenance.flow import Flow, Root
-from samedevice.provenance.named_devices import WRITES_ANEW, takes_arguments
-from samedevice.provenance.syntax import methods_called, parsed
+from samedevice.provenance.named_devices import WRITES_ANEW, chooses_a_device, takes_arguments
+from samedevice.provenance.syntax import methods_called, names_of, parsed
 
 FACTORY = re.compile(
     r"\b(?:torch|np|numpy|self)\.(?:arange|zeros|ones|full|empty|tensor|as_tensor|asarray|from_numpy|linspace|eye|rand|randn|randint|range|"
@@ -357,7 +357,42 @@ class Failure:
         unnamed = [each for each in self.event.operands if each.local is None and not each.role]
         if not self.flow.calls and len(written) == 2 and operand.name in ("self", "other", "mat2"):
             return written[0 if operand.name == "self" else 1]
-        return free[0] if len(free) == 1 and unnamed == [operand] else None
+        if len(free) == 1 and unnamed == [operand]:
+            return free[0]
+        return self._given_there(operand) if operand.local is None and not operand.role else None
+
+    def as_given(self) -> Failure:
+        """The same with operands that the failing call computed itself called by its arguments."""
+        named = {
+            each.name: text
+            for each in self.event.operands
+            if each.local is None and not each.role and (text := self._given_there(each)) is not None
+        }
+        if not named:
+            return self
+        operands = [replace(each, local=named.get(each.name, each.local)) for each in self.event.operands]
+        return replace(self, event=replace(self.event, operands=tuple(operands)))
+
+    def _given_there(self, operand: Operand) -> str | None:
+        """The only argument of the failing call that is on the operand's device: a function of torch computes
+        with several operators, and one of them met what it had computed from its arguments.
+        """
+        at = self.event.at
+        inside = operand.made is not None and (operand.made.file, operand.made.line) == (at.file, at.line)
+        match parsed(at.call):
+            case ast.Module(body=[ast.Expr(value=ast.Call(args=given, keywords=named))]) if inside:
+                arguments = [*given, *(each.value for each in named)]
+            case _:
+                return None
+        held = {each.name: each.device for each in self.event.at_hand if each.line == at.line}
+        there = []
+        for text in map(ast.unparse, arguments):
+            names = names_of(text)
+            devices = {held[name] for name in names if name in held}
+            if names and not devices:
+                return None  # what it is, nobody knows
+            there += [text] if devices == {operand.device} else []
+        return there[0] if len(there) == 1 else None
 
     def _only_found(self, name: str) -> bool:
         """Whether a tensor's name says where in a container it was found, not what the statement writes."""
@@ -493,6 +528,23 @@ class Failure:
             return False
         same = (newest.at.file, newest.at.function) == (at.file, at.function)
         return same and (newest.at.line == at.line or takes_arguments(at))
+
+    def sent_away(self, operand: Operand) -> bool:
+        """Whether a line took it, or what it was computed from, to the host from where all others are."""
+        steps = operand.lineage
+        if len(steps) < 2 or (steps[0].kind, steps[0].device, steps[0].source) != ("moved", "cpu", "literal"):
+            return False
+        met = {each.device for each in self.event.operands if each is not operand}
+        return met == {steps[1].device} and steps[1].device.startswith("cuda")
+
+    def made_beside_placed(self, operand: Operand) -> bool:
+        """Whether a function made it without a device that chooses one for something else, or was given a
+        tensor whose size or values it read for it.
+        """
+        born = self.born(operand)
+        if born is None or born.source != "default" or born.at is None or not takes_arguments(born.at):
+            return False
+        return chooses_a_device(born.at)
 
     def left_others(self, operand: Operand) -> bool:
         """Whether the operand is on a GPU and all that it met was left behind on the host.

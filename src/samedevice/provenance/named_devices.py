@@ -333,6 +333,33 @@ def takes_arguments(place: Place) -> bool:
     return bool(_arguments(function) - {"self", "cls"})
 
 
+def chooses_a_device(place: Place) -> bool:
+    """Whether the innermost function around a line chooses a device in another line, or reads in this one how
+    large something is that it was given.
+    """
+    function = function_at(place.file, place.line)
+    if function is None:
+        return False
+    for node in ast.walk(function):
+        match node:
+            case ast.keyword(arg="device") | ast.Attribute(attr="cuda" | "device") if (
+                node.lineno != place.line
+            ):
+                return True
+            case ast.Call(
+                func=ast.Attribute(attr="to"),
+                args=[ast.Name() | ast.Constant() | ast.Attribute(attr="device")],
+            ):
+                if node.lineno != place.line:
+                    return True
+            case (
+                ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)])
+                | ast.Attribute(value=ast.Name(id=name), attr="shape" | "size")
+            ) if node.lineno == place.line and name in _arguments(function):
+                return True
+    return False
+
+
 def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef | None) -> set[str]:
     if function is None:
         return set()

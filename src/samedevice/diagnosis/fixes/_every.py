@@ -12,4 +12,5 @@ from samedevice.messages import Phrase
 
 def fixes_for(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
     """What repairs an event's cause, the surest first."""
+    failure = failure.as_given()
     return (*script_fixes(failure, verdict), *releases_of_event(failure, verdict))

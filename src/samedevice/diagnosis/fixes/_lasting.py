@@ -158,14 +158,24 @@ def unmoved_fix(failure: Failure, script: Script | None, guilty: Operand | None)
     if newest.kind != "moved" or met != {before.device} or not before.device.startswith("cuda"):
         return None
     place = newest.at
-    if not script.holds(place) or not newest.device.startswith("cuda"):
+    if not script.holds(place) or not (newest.device.startswith("cuda") or failure.sent_away(guilty)):
         return None
     for call in script.find(place):
-        if called(call) in ("to", "cuda") and isinstance(call.func, ast.Attribute):
+        if called(call) in ("to", "cuda", "cpu") and isinstance(call.func, ast.Attribute):
+            if _for_numpy(script, call):
+                continue
             diff = script_diff(script, reduced(script, call, call.func.value))
             where = f"{Path(script.file).name}:{place.line}"
             return Fix(Phrase("fix.not-sent", where=where), "safe", diff) if diff else None
     return None
+
+
+def _for_numpy(script: Script, call: ast.Call) -> bool:
+    """Whether what a move gives is read by NumPy, which reads the host alone."""
+    return any(
+        isinstance(node, ast.Attribute) and node.value is call and node.attr in ("numpy", "__array__")
+        for node in ast.walk(script.tree)
+    )
 
 
 def target_of(failure: Failure, script: Script, guilty: Operand, device: str, line: int) -> str | None:

@@ -96,7 +96,7 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
             or asked_fix(failure, script, guilty)
             or lasting_fix(failure, script, guilty)
         )
-    if once is not None and (not fixes or not _decides(fixes[0])):
+    if once is not None and (not fixes or not _decides(fixes[0]) or _nearer(once, fixes[0])):
         fixes = [once, *fixes]
     received = failure.group is not None  # a copy made in the call would receive it, and be lost
     fixes = [_checked(fix, script) for fix in fixes]
@@ -140,6 +140,11 @@ def _follower(failure: Failure, guilty: Operand | None) -> Operand | None:
 
 _AT_USE = ("fix.at-use", "fix.bring", "fix.parts-at-use")
 """Changes that move a copy each time that the statement runs."""
+
+
+def _nearer(fix: Fix[Phrase], other: Fix[Phrase]) -> bool:
+    """Whether a fix makes the tensor where it belongs, and the other one sends it there afterwards."""
+    return fix.title.key == "fix.made-on" and fix.safety == "safe" and other.title.key == "fix.input-to"
 
 
 def _decides(fix: Fix[Phrase]) -> bool:
@@ -810,9 +815,8 @@ def _together(failure: Failure, script: Script | None, guilty: Operand | None) -
         and repaired == failure.event.device_map
     ):
         return []
-    if (
-        prefix and len({repaired[name] for name in inside}) == 1
-    ):  # one entry, whose hook takes its inputs along
+    whole_block = bool(prefix) and len({repaired[name] for name in inside}) == 1
+    if whole_block:  # one entry, whose hook takes its inputs along
         kept_whole = {name: where for name, where in repaired.items() if name not in inside}
         at = list(repaired).index(inside[0])
         items = list(kept_whole.items())
@@ -830,7 +834,7 @@ def _together(failure: Failure, script: Script | None, guilty: Operand | None) -
     if len(moves) > _MOST_MOVES:
         named.append(Phrase("note.more", count=len(moves) - _MOST_MOVES))
     title = Phrase("fix.device-map-moves", moves=Several(tuple(named)), module=module)
-    return [Fix(title, "check", diff)]
+    return [Fix(title, "safe" if whole_block else "check", diff)]
 
 
 def _kept_whole(

@@ -67,6 +67,9 @@ def spelled_at(script: Script, at: Place, operand: Operand) -> ast.expr | None:
     if statement is None or not script.holds(at):
         return None
     ran = script.expression(at) if at.call else None
+    match statement:
+        case ast.Assign(targets=[ast.Attribute(attr="grad") as whole], value=given) if ran in (None, whole):
+            return {"gradient": given, "tensor": whole.value}.get(operand.name)
     subscript = _subscript(statement, ran)
     if subscript is not None and operand.name.startswith(("indices", "values")):
         placed = _in_subscript(subscript, operand, getattr(statement, "value", None))

@@ -105,11 +105,14 @@ def _follows(finding: Finding[Phrase], first: Finding[Phrase]) -> bool:
 
 
 def _computed_at(operand: Operand, at: Place) -> bool:
-    """Whether a statement computed an operand."""
-    made = operand.made
-    if made is None or (made.file, made.line) != (at.file, at.line):
-        return False
-    return at.call in (made.call or made.code)
+    """Whether a statement computed an operand, or what the operand was computed from on its device."""
+    parts = (each.made for each in operand.ingredients if each.device == operand.device and each.role is None)
+    return any(
+        made is not None
+        and (made.file, made.line) == (at.file, at.line)
+        and at.call in (made.call or made.code)
+        for made in (operand.made, *parts)
+    )
 
 
 def _guilty(finding: Finding[Phrase]) -> Operand | None:

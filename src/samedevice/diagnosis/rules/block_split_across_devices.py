@@ -40,6 +40,9 @@ A pair of neighbouring GPUs in a message without frames is often this, and no pr
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import prod
+
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import (
     Hint,
@@ -73,6 +76,18 @@ def _neighbours(report: Report) -> Phrase | None:
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch or not failure.two_gpus:
         return None
+    if _of_script_and_map(failure):
+        return None
+    hint = _parts_meet(failure)
+    if failure.dispatched or not _all_placed(failure):
+        return hint
+    if hint is None:
+        odd = _smaller(failure) or _brought(failure) or failure.odd(*failure.event.operands)
+        return None if odd is None else Hint(5.0, _placed_apart(failure), odd.name)
+    return replace(hint, weight=max(hint.weight, 5.2))  # the script's own statements put both where they are
+
+
+def _parts_meet(failure: Failure) -> Hint | None:
     if all(each.shape == () for each in failure.event.operands):
         return None  # numbers: losses
     cut = next((each for each in failure.event.running if len(each.below) > 1), None)
@@ -98,6 +113,67 @@ def _detect(failure: Failure) -> Hint | None:
     odd = next(iter(failure.weights), None) or failure.odd(*failure.event.operands)
     direct = bool(failure.weights and layers) and cut is failure.event.running[0]
     return Hint(5 if direct else 3.5, _cut(cut), odd.name if odd else None)
+
+
+def _of_script_and_map(failure: Failure) -> bool:
+    """Whether the script made one of the operands on a GPU that it names, and the map put the others where
+    they are: then the script's choice is the odd one, and nothing was cut.
+    """
+    chosen = [each for each in failure.event.operands if _chosen(failure, each)]
+    others = [each.decision for each in failure.event.operands if each not in chosen]
+    by_map = [
+        step
+        for step in others
+        if step is not None and step.kind == "placed" and not failure.by_user(step.user_at or step.at)
+    ]
+    return bool(chosen) and bool(others) and by_map == others
+
+
+def _chosen(failure: Failure, operand: Operand) -> bool:
+    newest = operand.decision
+    return newest is not None and newest.kind == "created" and failure.decided_by_user(operand)
+
+
+def _all_placed(failure: Failure) -> bool:
+    """Whether each operand is where weights, or a move of what they computed, were sent on purpose."""
+    steps = [each.decision for each in failure.event.operands]
+    return all(
+        step is not None
+        and step.kind in ("placed", "moved", "created")
+        and step.source not in (None, "default")
+        and (step.kind == "placed" or failure.activation(each) or bool(each.role))
+        for each, step in zip(failure.event.operands, steps, strict=True)
+    )
+
+
+def _placed_apart(failure: Failure) -> Phrase:
+    one, *others = failure.event.operands
+    other = next(each for each in others if each.device != one.device)
+    return Phrase(
+        "rules.block-split-across-devices.placed-apart",
+        operand=failure.written(one),
+        device=one.device,
+        other=failure.written(other),
+        elsewhere=other.device,
+    )
+
+
+def _smaller(failure: Failure) -> Operand | None:
+    """Of two operands the one that is far smaller: it is the one to send."""
+    if len(failure.event.operands) != 2:
+        return None
+    small, large = sorted(failure.event.operands, key=lambda each: prod(each.shape))
+    return small if prod(small.shape) * _FAR_SMALLER <= prod(large.shape) else None
+
+
+_FAR_SMALLER = 8
+
+
+def _brought(failure: Failure) -> Operand | None:
+    """The only one that the call brought to what an object keeps, or to a weight."""
+    kept = [each for each in failure.event.operands if each.role or failure.from_attribute(each)]
+    brought = [each for each in failure.event.operands if each not in kept]
+    return brought[0] if kept and len(brought) == 1 else None
 
 
 def _away(failure: Failure, layers: list[Operand]) -> Operand | None:
@@ -202,6 +278,10 @@ RULE = Rule(
         "two-parts": {
             "en": "{operand} and {other} were computed by parts of the model on different GPUs",
             "zh": "{operand} 和 {other} 由位于不同 GPU 的两部分模型算出",
+        },
+        "placed-apart": {
+            "en": "{operand} was put on {device} and {other} on {elsewhere} on purpose, and nothing moves one to the other",
+            "zh": "{operand} 被有意放在 {device} 上，{other} 被放在 {elsewhere} 上，而没有代码把其中一个搬到另一边",
         },
         "cut": {"en": "{module} is spread over {devices}", "zh": "{module} 分布在 {devices} 上"},
     },

@@ -90,6 +90,9 @@ def _parts(failure: Failure) -> tuple[Operand, ...]:
         for each in operands
     )
     places = {(each.made.file, each.made.line, each.made.call) for each in operands if each.made is not None}
+    weights = {each.decision.name for each in operands if each.decision is not None} - {None}
+    if len(weights) > 1:
+        return ()  # of parts of one model: replicas have the same weights
     return operands if computed and len(places) == 1 and len(operands) > 1 else ()
 
 

@@ -131,7 +131,7 @@ def _after_the_model(failure: Failure) -> Hint | None:
         return None
     for operand in failure.plain:
         others = [each for each in failure.event.operands if each.device != operand.device]
-        computed = any(failure.activation(each) for each in others)
+        computed = any(failure.activation(each) and not failure.sent_away(each) for each in others)
         sent = (
             operand.decision is not None and operand.decision.kind == "moved" and failure.activation(operand)
         )

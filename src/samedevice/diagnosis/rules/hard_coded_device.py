@@ -78,6 +78,11 @@ def _by_literal(failure: Failure) -> Hint | None:
     """A call inside a function names a device itself, where all that it meets follows another decision."""
     for operand in failure.plain:
         newest = operand.decision
+        kept = operand.from_argument is not None or operand.holder is not None
+        if newest is not None and newest.at is not None and not kept and failure.sent_away(operand):
+            text = (newest.at.call or newest.at.code)[:60]
+            key = "rules.hard-coded-device.literal"
+            return Hint(5.2, Phrase(key, operand=failure.written(operand), text=text), operand.name)
         others = [each for each in failure.event.operands if each is not operand]
         if newest is None or newest.at is None or _loaded(others):
             continue

@@ -124,7 +124,7 @@ def _checked(
                 f"Function {name} returned an invalid gradient at index {edge} - expected device {device} "
                 f"but got {found}"
             )
-            _refuse(recorder, name, message, gradient, found, device)
+            _refuse(recorder, name, message, gradient, device)
         gradient = move(gradient, device)
     real = function._input_metadata[output].device.type == "cpu"
     if real and is_carrier(gradient):
@@ -208,7 +208,7 @@ def _first(place: int, output: Any, gradient: Any, recorder: Recorder) -> Any:
         return gradient
     if gradient.dim():
         message = f"invalid gradient at index {place} - expected device {device} but got {found}"
-        _refuse(recorder, "backward", message, gradient, found, device)
+        _refuse(recorder, "backward", message, gradient, output)
     return move(gradient, device)
 
 
@@ -233,7 +233,7 @@ def _set_gradient(recorder: Recorder, self: torch.Tensor, gradient: Any) -> None
                     f"attempting to assign a gradient located on device with index '{found.index}' to a "
                     f"tensor located on device with index '{device.index}'. {same}"
                 )
-            _refuse(recorder, "grad", message, gradient, found, device)
+            _refuse(recorder, "grad", message, gradient, self)
             gradient = move(gradient.detach(), device)
         if is_carrier(gradient) != is_carrier(self) and gradient.layout == self.layout == torch.strided:
             assign_gradient(self, gradient)
@@ -242,17 +242,15 @@ def _set_gradient(recorder: Recorder, self: torch.Tensor, gradient: Any) -> None
 
 
 def _refuse(
-    recorder: Recorder,
-    what: str,
-    message: str,
-    gradient: torch.Tensor,
-    found: torch.device,
-    device: torch.device,
+    recorder: Recorder, what: str, message: str, gradient: torch.Tensor, tensor: torch.Tensor | torch.device
 ) -> None:
-    named = [("gradient", gradient, False)]
-    recorder.refused(
-        EventKind.MISMATCH, what, message, named, [found], caller(), bare=(("tensor", device),), certain=True
-    )
+    """A gradient that is not where its tensor is; of an edge of the graph only the device is known."""
+    named, devices = [("gradient", gradient, False)], [seen_device(gradient)]
+    bare = (("tensor", tensor),) if isinstance(tensor, torch.device) else ()
+    if isinstance(tensor, torch.Tensor):
+        named.append(("tensor", tensor, False))
+        devices.append(seen_device(tensor))
+    recorder.refused(EventKind.MISMATCH, what, message, named, devices, caller(), bare=bare, certain=True)
 
 
 def _recorder() -> Recorder:
