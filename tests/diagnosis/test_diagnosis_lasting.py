@@ -27,6 +27,84 @@ for _ in range(3):
 """,
         ["PULL = torch.tensor([0.0, -1.0], device=DEV)"],
     ),
+    "a table that is kept by its size": (
+        """\
+import torch
+
+_KEPT = {}
+
+def window(size, device):
+    key = (size, "hann")
+    if key not in _KEPT:
+        _KEPT[key] = torch.hann_window(size, device=device)
+    return _KEPT[key]
+
+def spectrum(x):
+    return x * window(x.shape[-1], x.device)
+
+for _ in range(2):
+    for i in range(2):
+        spectrum(torch.ones(8, device=f"cuda:{i}"))
+""",
+        ['    key = (size, "hann", device)'],
+    ),
+    "an attribute of the class": (
+        """\
+import torch
+from torch import nn
+
+class Causal(nn.Module):
+    mask = torch.tril(torch.ones(8, 8))
+
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.lin(x) * self.mask[:4, :]
+
+model = Causal().to("cuda:1")
+for _ in range(2):
+    model(torch.ones(4, 8, device="cuda:1"))
+""",
+        ['        self.register_buffer("mask", torch.tril(torch.ones(8, 8)), persistent=False)'],
+    ),
+    "a gradient that a function of the script makes": (
+        """\
+import torch
+
+class Step(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, width):
+        ctx.save_for_backward(width)
+        return (x > 0).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (width,) = ctx.saved_tensors
+        return gradient, torch.zeros(width.shape)
+
+width = torch.ones(3, device="cuda:1", requires_grad=True)
+for _ in range(2):
+    x = torch.ones(3, device="cuda:1", requires_grad=True)
+    Step.apply(x, width).sum().backward()
+""",
+        ["        return gradient, torch.zeros(width.shape, device=width.device)"],
+    ),
+    "a generator that a function makes for the tensor it is given": (
+        """\
+import torch
+
+def drawn(values, seed):
+    generator = torch.Generator()
+    generator.manual_seed(seed)
+    return values + torch.rand(values.shape, generator=generator, device=values.device)
+
+for _ in range(2):
+    drawn(torch.ones(4, device="cuda:1"), 0)
+""",
+        ["    generator = torch.Generator(device=values.device)"],
+    ),
     "an attribute whose constructor keeps the device": (
         """\
 import torch

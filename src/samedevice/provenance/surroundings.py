@@ -421,8 +421,17 @@ def identity(tensor: torch.Tensor) -> int:
         return 0
 
 
+def class_tensors(owner: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors that the classes of an object have as attributes, which all their objects share."""
+    for kind in type(owner).__mro__:
+        if kind in (torch.nn.Module, object):
+            return
+        yield from (pair for pair in list(vars(kind).items()) if isinstance(pair[1], torch.Tensor))
+
+
 def _attributes(owner: Any) -> Iterator[tuple[str, Any]]:
     """What a method's object keeps under public names, and a module's own parameters and buffers."""
+    yield from class_tensors(owner)
     for name, value in list(getattr(owner, "__dict__", {}).items())[:_ITEMS_LIMIT]:
         if name in ("_parameters", "_buffers"):
             yield from value.items()

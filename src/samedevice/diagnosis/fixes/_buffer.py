@@ -6,7 +6,7 @@ import ast
 import re
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis.fixes._edit import script_diff, swapped
+from samedevice.diagnosis.fixes._edit import script_diff, swapped, with_line_after, without
 from samedevice.diagnosis.fixes._relocate import relocated
 from samedevice.diagnosis.fixes._source import Script
 from samedevice.diagnosis.fixes._target import partners
@@ -88,6 +88,8 @@ def _as_buffer(script: Script, attribute: str, kept_by: str, made: Place | None,
                 for node in ast.walk(method)
                 if isinstance(node, ast.Assign) and _is_attribute(node, attribute)
             ]
+            if not given and not _PLACES.search(script.text(method)):
+                return _of_class(script, home, method, attribute)
             if len(given) == 1 and isinstance(given[0].value, ast.Constant):
                 return None  # it is given a tensor later, which a buffer would not keep from its old place
             if len(given) != 1 or (not replica and _PLACES.search(script.text(method))):
@@ -98,6 +100,31 @@ def _as_buffer(script: Script, attribute: str, kept_by: str, made: Place | None,
             kept = f'{owner}.register_buffer("{attribute}", {script.text(given[0].value)}, persistent=False)'
             return script_diff(script, swapped(script, given[0], kept))
     return None
+
+
+def _of_class(script: Script, home: ast.ClassDef, init: ast.FunctionDef, attribute: str) -> str | None:
+    """A diff that makes an attribute of the class a buffer of each of its objects: a class can have none."""
+    own = [each for each in home.body if isinstance(each, ast.Assign)]
+    given = [each for each in own if [script.text(name) for name in each.targets] == [attribute]]
+    begun = [
+        each
+        for each in init.body
+        if isinstance(each, ast.Expr) and re.fullmatch(r"super\(.*\)\.__init__\(.*\)", script.text(each))
+    ]
+    read = {node.id for each in given for node in ast.walk(each.value) if isinstance(node, ast.Name)}
+    in_class = {script.text(name) for each in own for name in each.targets}
+    if len(given) != 1 or len(begun) != 1 or read & in_class or f"{home.name}.{attribute}" in script.source:
+        return None
+    line = f'self.register_buffer("{attribute}", {script.text(given[0].value)}, persistent=False)'
+    changed = with_line_after(script, begun[0], line)
+    if changed is None:
+        return None
+    left = Script(script.file, changed)
+    at = (given[0].lineno, given[0].col_offset)
+    again = next(
+        each for each in left.nodes if isinstance(each, ast.Assign) and (each.lineno, each.col_offset) == at
+    )
+    return script_diff(script, without(left, again))
 
 
 def _is_attribute(node: ast.Assign, attribute: str) -> bool:

@@ -29,6 +29,7 @@ from samedevice.diagnosis.fixes._edit import (
     with_keyword,
     with_line_before,
 )
+from samedevice.diagnosis.fixes._keyed import keyed_fix
 from samedevice.diagnosis.fixes._lasting import lasting_fix, unmoved_fix
 from samedevice.diagnosis.fixes._mapping import arguments_fix, mapping_fix
 from samedevice.diagnosis.fixes._order import order_fix
@@ -92,7 +93,8 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
     once = None
     if failure.mismatch and not told:
         once = (
-            unmoved_fix(failure, script, guilty)
+            keyed_fix(failure, script, guilty)
+            or unmoved_fix(failure, script, guilty)
             or asked_fix(failure, script, guilty)
             or lasting_fix(failure, script, guilty)
         )
@@ -143,7 +145,11 @@ _AT_USE = ("fix.at-use", "fix.bring", "fix.parts-at-use")
 
 
 def _nearer(fix: Fix[Phrase], other: Fix[Phrase]) -> bool:
-    """Whether a fix makes the tensor where it belongs, and the other one sends it there afterwards."""
+    """Whether a fix keeps one tensor for each device, or makes it where it belongs and the other one sends it
+    there afterwards.
+    """
+    if fix.title.key == "fix.keyed":
+        return True
     return fix.title.key == "fix.made-on" and fix.safety == "safe" and other.title.key == "fix.input-to"
 
 
