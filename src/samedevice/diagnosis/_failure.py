@@ -341,7 +341,7 @@ class Failure:
             return None  # its name is that of the module whose function is called
         if operand.local is not None and not self._only_found(operand.local):
             return operand.local
-        if operand.name in self._written:
+        if operand.name in self._written and not self._no_tensor(self._written[operand.name]):
             return self._written[operand.name]
         if operand.local is not None:
             return self.flow.as_written(operand.local.partition("[")[0]) or operand.local
@@ -353,13 +353,39 @@ class Failure:
             return called
         written = [ast.unparse(each) for each in self.flow.operands()]
         taken = {each.local for each in self.event.operands}
-        free = [text for text in written if text not in taken and text not in (*_FUNCTIONAL, "self")]
+        other = (*_FUNCTIONAL, "self")
+        free = [
+            text for text in written if text not in taken and text not in other and not self._no_tensor(text)
+        ]
         unnamed = [each for each in self.event.operands if each.local is None and not each.role]
         if not self.flow.calls and len(written) == 2 and operand.name in ("self", "other", "mat2"):
             return written[0 if operand.name == "self" else 1]
         if len(free) == 1 and unnamed == [operand]:
             return free[0]
         return self._given_there(operand) if operand.local is None and not operand.role else None
+
+    def _no_tensor(self, name: str) -> bool:
+        """Whether a variable of the failing function is none of its tensors."""
+        held = {each.name for each in self.event.at_hand if each.line == self.event.at.line}
+        return bool(held) and name.isidentifier() and name not in held and self.flow.is_local(name)
+
+    def kept_from_before(self, operand: Operand) -> str | None:
+        """What an earlier call of a function that runs was given, and put it on that one's device: this call
+        was given something elsewhere, and found it by a key.
+        """
+        newest = operand.decision
+        if newest is None or newest.source not in ("tensor", "argument") or newest.at is None:
+            return None
+        runs = [
+            each
+            for each in self.event.stack
+            if (each.file, each.function) == (newest.at.file, newest.at.function)
+        ]
+        lines = {each.line for each in (*runs, self.event.at)} if runs else set()
+        now = {each.device for each in self.event.at_hand if each.name == newest.said and each.line in lines}
+        text = self.expression(operand) or ""
+        keyed = isinstance(_expression(text), ast.Subscript) and operand.from_argument is None
+        return newest.said if keyed and now and operand.device not in now else None
 
     def as_given(self) -> Failure:
         """The same with operands that the failing call computed itself called by its arguments."""
@@ -645,6 +671,14 @@ class Failure:
         """Whether any frame is in such a file or function."""
         compiled = re.compile(pattern)
         return any(compiled.search(place_text(place)) for place in self.event.stack)
+
+
+def _expression(text: str) -> ast.expr | None:
+    tree = parsed(text)
+    match tree:
+        case ast.Module(body=[ast.Expr(value=found)]):
+            return found
+    return None
 
 
 def place_text(place: Place | None) -> str:

@@ -12,7 +12,7 @@ def kept_beside_parameters(failure: Failure) -> Operand | None:
     """What no layer computed has the shape of a parameter or gradient that it meets while no `forward` runs:
     a moment, or a kept copy.
     """
-    if any(place.function == "forward" for place in failure.event.stack):
+    if failure.op in ("cat", "stack") or any(place.function == "forward" for place in failure.event.stack):
         return None
     copies = [each for each in failure.event.operands if _copied(each)]
     kept = (

@@ -87,6 +87,15 @@ class Flow:
     def __init__(self, stack: Sequence[Place]) -> None:
         self._frames = _frames(stack)
 
+    def is_local(self, name: str) -> bool:
+        """Whether the failing function gives a name its value, or gets it as an argument."""
+        function = self._frames[0].function if self._frames else None
+        return function is not None and any(
+            (isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store))
+            or (isinstance(node, ast.arg) and node.arg == name)
+            for node in ast.walk(function)
+        )
+
     @property
     def readable(self) -> bool:
         """Whether the failing statement's source is at hand."""

@@ -9,6 +9,7 @@ from samedevice.diagnosis.fixes._edit import called_before, grouped, script_diff
 from samedevice.diagnosis.fixes._source import Script
 from samedevice.findings import Finding, Fix, Safety
 from samedevice.messages import Phrase
+from samedevice.provenance.syntax import parsed
 
 _METHODS = ("numpy", "__array__")
 
@@ -72,4 +73,15 @@ def _given(script: Script, statement: ast.stmt, text: str) -> list[tuple[ast.exp
 
 
 def _same(script: Script, node: ast.expr, text: str) -> bool:
-    return "".join(script.text(node).split()) == "".join(text.split())
+    """Whether a node is what a text says, which may write a number otherwise: `1e-3`, `0.001`."""
+    if "".join(script.text(node).split()) == "".join(text.split()):
+        return True
+    said = parsed(text)
+    return said is not None and ast.dump(ast.Expression(node)) == _dumped(said)
+
+
+def _dumped(tree: ast.Module) -> str:
+    match tree.body:
+        case [ast.Expr(value=node)]:
+            return ast.dump(ast.Expression(node))
+    return ""

@@ -21,7 +21,7 @@ def keyed_fix(failure: Failure, script: Script | None, guilty: Operand | None) -
     decision = None if guilty is None else guilty.decision
     if script is None or decision is None or decision.said is None or not script.holds(decision.at):
         return None
-    if decision.kind != "created" or decision.source not in ("argument", "tensor"):
+    if decision.kind not in ("created", "moved") or decision.source not in ("argument", "tensor"):
         return None
     function = script.scope(decision.at.line)
     if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):

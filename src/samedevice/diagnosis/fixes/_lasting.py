@@ -395,6 +395,9 @@ def _before_use(failure: Failure, script: Script, guilty: Operand) -> _Change:
     name, at = attribute_of(failure, guilty), failure.event.at
     if not script.holds(at):
         return
+    written = failure.expression(guilty) or ""
+    if name is not None and "[" in name and written.startswith(name.partition("[")[0] + "["):
+        name = written  # as the statement has it: what was found is one of several
     statement = script.statement(at)
     target = target_at(failure, script, guilty, at.line)
     if statement is None or target is None or not target.derived or _has_block(statement):

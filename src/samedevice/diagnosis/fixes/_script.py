@@ -743,6 +743,11 @@ def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None
     return [Fix(Phrase("fix.model-to", device=device), "safe" if sure and diff else "check", diff)]
 
 
+def _metric(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+    """The module that keeps the state, moved as the model is."""
+    return _whole_model(failure, script, guilty) if guilty is not None and guilty.role else []
+
+
 def _made_of(failure: Failure, script: Script) -> ast.expr | None:
     """The expression that makes the outermost module: the only call of its class, with the methods called on
     what it gives, or else the value of the variable that the failing call is made on.
@@ -1125,6 +1130,6 @@ _REPAIRS: dict[str, tuple[Repair, ...]] = {
     "adapter-weights-on-other-device": (_adapted, _library),
     "rank-device-not-set": (_chosen,),
     "optimizer-state-on-other-device": (_ordered, _library),
-    "metric-state-device": (_library,),
+    "metric-state-device": (_metric, _library),
     "data-parallel-replica-device": (_library,),
 }

@@ -76,6 +76,7 @@ def _detect(failure: Failure) -> Hint | None:
         return None
     return (
         _recurrent(failure)
+        or _of_another_call(failure)
         or _reordered(failure)
         or _held(failure)
         or _written(failure)
@@ -98,6 +99,17 @@ def _recurrent(failure: Failure) -> Hint | None:
         apart = any(each.device != state.device for each in failure.event.operands)
         if state.name.partition("[")[0] == "hx" and apart and not failure.made_here(state):
             return _kept(8, failure, state, state)
+    return None
+
+
+def _of_another_call(failure: Failure) -> Hint | None:
+    """What a function keeps by a key that says nothing of the device, and made for an earlier call."""
+    for kept in failure.plain:
+        if (given := failure.kept_from_before(kept)) is not None:
+            key = "rules.cache-or-beam-state-on-wrong-device.of-another-call"
+            return Hint(
+                8, Phrase(key, operand=failure.written(kept), device=kept.device, given=given), kept.name
+            )
     return None
 
 
@@ -279,6 +291,10 @@ RULE = Rule(
         "kept": {
             "en": "{operand} is kept between steps by {holder}",
             "zh": "{operand} 由 {holder} 在各步之间保存",
+        },
+        "of-another-call": {
+            "en": "{operand} was made for an earlier call, whose {given} was on {device}, and is found again by a key without the device",
+            "zh": "{operand} 是为之前的一次调用创建的，那时 {given} 在 {device} 上；缓存的键里没有设备，于是又取到了它",
         },
     },
     page={"en": __doc__ or "", "zh": _CHINESE},

@@ -102,7 +102,7 @@ def _main_input(failure: Failure) -> Hint | None:
     weights = [
         each for each in failure.weights if each.role == "parameter" and each.device.startswith("cuda")
     ]
-    if failure.event.device_map or not weights or len(failure.plain) != 1:
+    if failure.event.device_map or not weights or len(failure.plain) != 1 or failure.op in ("cat", "stack"):
         return None
     given = failure.plain[0]
     newest = given.decision

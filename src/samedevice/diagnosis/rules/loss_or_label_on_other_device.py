@@ -137,7 +137,7 @@ def _of_an_objective(failure: Failure) -> Hint | None:
     """What a function outside the model keeps, where it is given what gradients are taken of and returns what
     `backward` is called on.
     """
-    if failure.in_model or not failure.event.differentiable or not failure.feeds_backward:
+    if failure.event.running or not failure.event.differentiable or not failure.feeds_backward:
         return None
     for kept in failure.plain:
         apart = any(each.device != kept.device for each in failure.event.operands)
