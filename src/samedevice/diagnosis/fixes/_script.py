@@ -976,6 +976,8 @@ def _used(failure: Failure, script: Script, operand: Operand) -> list[Fix[Phrase
     node = spelled_at(script, at, operand)
     if target is None or node is None or "meta" in (operand.device, *wanted(failure, operand)):
         return []
+    if target.text == device_text(script, node):
+        return []  # what it meets could not be told from it
     if operand.device.startswith("cuda") and any(each.role == "parameter" for each in _of_host(failure)):
         return []  # the weights belong on the GPU; a result on the host would fail at the next statement
     if node.lineno < at.line and at.call and script.expression(at) is None:

@@ -41,6 +41,7 @@ _SIGNATURES: Mapping[str, tuple[str, ...]] = {
     "lerp_": ("self", "end", "weight"),
     "lerp": ("self", "end", "weight"),
     "pack_padded_sequence": ("input", "lengths"),
+    "repeat_interleave": ("self", "index"),
     "tensor_split": ("self", "tensor_indices_or_sections"),
     "einsum": ("", "self", "mat2"),
 }
