@@ -555,6 +555,18 @@ class Failure:
         same = (newest.at.file, newest.at.function) == (at.file, at.function)
         return same and (newest.at.line == at.line or takes_arguments(at))
 
+    def made_by_library(self, operand: Operand) -> bool:
+        """Whether a library made it on the host, or by default, and met it itself: nobody handed it in."""
+        born = self.born(operand)
+        if born is None or operand.from_argument is not None:
+            return False
+        if born.source not in ("default", "context") and (born.source, born.device) != ("literal", "cpu"):
+            return False
+        return (
+            not any(self.by_user(each) for each in (born.at, born.user_at, self.event.at))
+            and born.at is not None
+        )
+
     def sent_away(self, operand: Operand) -> bool:
         """Whether a line took it, or what it was computed from, to the host from where all others are."""
         steps = operand.lineage

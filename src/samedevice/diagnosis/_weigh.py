@@ -54,6 +54,12 @@ candidates, with no weight.
 """
 
 
+_HANDED_IN = frozenset(
+    ("extra-input-on-wrong-device", "loss-or-label-on-other-device", "input-not-on-embedding-device")
+)
+"""Causes that say that a caller left something behind."""
+
+
 @dataclass(frozen=True, slots=True)
 class Weighed:
     """One cause with its weight."""
@@ -112,6 +118,11 @@ def weigh_event(failure: Failure) -> list[Weighed]:
     found = []
     for rule in RULES:
         hint: Hint | None = rule.detect(failure) if rule.detect else None
+        blamed = {each.name: each for each in failure.event.operands}.get(
+            (hint.guilty if hint else None) or ""
+        )
+        if rule.name in _HANDED_IN and blamed is not None and failure.made_by_library(blamed):
+            continue
         if hint is not None:
             found.append(Weighed(rule, hint.weight, (hint.reason,), hint.certain, hint.guilty, hint.weight))
     return _ordered(found)

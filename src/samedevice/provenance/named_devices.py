@@ -309,6 +309,10 @@ def _of_name(name: str, place: Place, depth: int) -> Told:
         if len(values) == 1 and values[0] is not None:
             source, said = _told(values[0], place, depth + 1)
             return source, said if source == "tensor" else name
+        if values and all(each is not None for each in values):
+            sources = {_told(each, place, depth + 1)[0] for each in values if each is not None}
+            if sources == {"literal"}:
+                return "literal", name  # `if x.is_cuda: device = "cuda"`, `else: device = "cpu"`
         if values:
             taken = _unpacked(name, scope, place, depth) or _taken_from_set(name, place, depth)
             return "unordered" if taken else "computed", name

@@ -92,7 +92,7 @@ def _by_literal(failure: Failure) -> Hint | None:
         if any(each.device == operand.device or failure.made_here(each) for each in others):
             continue
         if (
-            not _names_a_gpu(newest, nowhere)
+            not _names_a_gpu(newest, nowhere or not failure.by_user(newest.at))
             or newest.at.function == "<module>"
             or failure.left_others(operand)
         ):
@@ -103,8 +103,11 @@ def _by_literal(failure: Failure) -> Hint | None:
                 operand=failure.written(operand),
                 text=(newest.at.call or newest.at.code)[:60],
             )
+            mine = failure.by_user(newest.at)
             by_literals = any(
-                step.source == "literal" and _names_a_gpu(step) for each in others for step in each.lineage
+                step.source == "literal" and _names_a_gpu(step) and failure.by_user(step.at) == mine
+                for each in others
+                for step in each.lineage
             )
             own = takes_arguments(newest.at) and (not by_literals or nowhere)
             return Hint(7.1 if own else 4.4, said, operand.name)
