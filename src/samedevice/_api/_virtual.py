@@ -9,7 +9,7 @@ from html import escape
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 
-from samedevice.diagnosis import Source, explain_text, judge, united
+from samedevice.diagnosis import Source, explain_text, judge, united, with_results
 from samedevice.events import DeviceMemory
 from samedevice.findings import Finding
 from samedevice.guards import findings_of
@@ -142,7 +142,7 @@ class machine:
         """What was found so far, in order, each distinct statement once."""
         if self._engine is None:
             return Findings()
-        seen = zip(self._engine.events, self._engine.event_counts, strict=True)
+        seen = zip(with_results(self._engine.events), self._engine.event_counts, strict=True)
         return shown_findings(united([judge(event, count) for event, count in seen]))
 
     def memory(self) -> dict[str, DeviceMemory]:

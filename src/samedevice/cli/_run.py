@@ -494,10 +494,12 @@ _OF_THE_PROGRAM = Phrase("rules.not-a-device-error.topic-python")
 def _judged(members: Sequence[Member]) -> list[Found]:
     """What all processes saw, each statement once."""
     seen_by_all = together(members)
-    events = diagnosis.with_results([seen.event for seen in seen_by_all]) if len(seen_by_all) > 1 else None
+    events = [seen.event for seen in seen_by_all]
+    if len(events) > 1:
+        events = diagnosis.with_results(events)
     found = [
         found_in(diagnosis.judge(event, seen.count, seen.ranks), event)
-        for event, seen in zip(events or [each.event for each in seen_by_all], seen_by_all, strict=True)
+        for event, seen in zip(events, seen_by_all, strict=True)
     ]
     return [*found, *(Found(diagnosis.judge(event)) for event in crowded(members))]
 

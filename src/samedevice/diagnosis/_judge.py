@@ -28,7 +28,8 @@ _LONGEST = 60
 
 def verdict_of(event: Event) -> Verdict:
     """The cause and the operand in the wrong place, without what repairs it."""
-    return _verdict(Failure(event))
+    failure = Failure(event)
+    return _toward_result(failure, _verdict(failure))
 
 
 def _verdict(failure: Failure) -> Verdict:

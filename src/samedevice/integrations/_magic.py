@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NoReturn
 
-from samedevice.diagnosis import judge, united
+from samedevice.diagnosis import judge, united, with_results
 from samedevice.errors import UsageError
 from samedevice.events import DeviceMemory, Place
 from samedevice.findings import Status
@@ -221,7 +221,7 @@ def _engine(machine: Machine, fail_fast: bool) -> VirtualMachine:
 
 def _run(on: _On, status: Status, since: int = 0) -> Run:
     engine = on.engine
-    found = zip(engine.events[since:], engine.event_counts[since:], strict=True)
+    found = zip(with_results(engine.events[since:]), engine.event_counts[since:], strict=True)
     return Run(
         shown_findings(united([judge(event, count) for event, count in found]), on.language),
         on.described.describe(),

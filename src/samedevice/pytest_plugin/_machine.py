@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import pytest
 
-from samedevice.diagnosis import judge, united
+from samedevice.diagnosis import judge, united, with_results
 from samedevice.errors import MachineSpecError, TorchNeededError
 from samedevice.events import DeviceMemory, Place
 from samedevice.findings import Finding
@@ -56,14 +56,15 @@ class SuiteMachine:
         """
         from samedevice.report import render_finding
 
-        found = [judge(seen.event, seen.count, seen.ranks) for seen in together(self._members())]
-        return [render_finding(finding) for finding in united(found)]
+        return [render_finding(finding) for finding in united([each.finding for each in self.judged()])]
 
     def judged(self) -> list[Found]:
         """The same with the statements that led there, in no language yet."""
+        seen_by_all = together(self._members())
+        events = with_results([seen.event for seen in seen_by_all])
         return [
-            found_in(judge(seen.event, seen.count, seen.ranks), seen.event)
-            for seen in together(self._members())
+            found_in(judge(event, seen.count, seen.ranks), event)
+            for event, seen in zip(events, seen_by_all, strict=True)
         ]
 
     @property

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from samedevice.diagnosis import judge, verdict_of
+from samedevice.diagnosis import judge, verdict_of, with_results
 from samedevice.events import Event, EventKind
 from samedevice.findings import Finding
 from samedevice.machines import Machine, parse_machine
@@ -245,7 +245,8 @@ def _since(vm: Any, before: list[int]) -> _Statements:
         more = counts[place] - (before[place] if place < len(before) else 0)
         if more > 0 and event.kind in _TOLD:
             met.setdefault(statement_of(event), (event, more))
-    return met
+    events = with_results([event for event, _ in met.values()])
+    return {key: (event, count) for (key, (_, count)), event in zip(met.items(), events, strict=True)}
 
 
 def _placed(case: Case, cut: Cut | None) -> Any:
