@@ -528,6 +528,17 @@ class Failure:
             root.kind == "item" and _LISTS_WEIGHTS.search(root.text) for root in roots
         )
 
+    def of_module_there(self, operand: Operand) -> bool:
+        """Whether it comes from nothing but a module that an attribute holds, all of which is on its device."""
+        text = self.expression(operand)
+        roots = self.flow.roots(text) if text is not None else frozenset()
+        there = {
+            each.name
+            for each in self.event.at_hand
+            if each.kind == "module" and each.device == operand.device
+        }
+        return bool(roots) and all(root.kind == "attribute" and root.text in there for root in roots)
+
     def gradient(self, operand: Operand) -> bool:
         """Whether it is the gradient of a parameter."""
         if operand.gradient:

@@ -53,7 +53,7 @@ from samedevice.diagnosis.fixes._target import (
     wanted,
 )
 from samedevice.diagnosis.paste import short_file
-from samedevice.events import Event, EventKind, Operand, Place
+from samedevice.events import Event, EventKind, Operand, Place, Running
 from samedevice.findings import Fix, Safety
 from samedevice.messages import Phrase, Several, Value
 
@@ -801,9 +801,22 @@ def _ordered(failure: Failure, script: Script | None, guilty: Operand | None) ->
 def _adapted(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """A module that joined the model late, moved to it."""
     fix = attached_fix(failure, script, guilty)
+    outer = failure.event.running[-1] if failure.event.running else None
+    if fix is None and guilty is not None and outer is not None and _on_one_device(outer, guilty):
+        return _whole_model(failure, script, guilty)
     if fix is None and script is not None and guilty is not None and guilty.role is not None:
         return _used(failure, script, guilty)
     return [] if fix is None else [fix]
+
+
+def _on_one_device(model: Running, weight: Operand) -> bool:
+    """Whether a model's constructor made a weight of its own, and all else of it is on one device: then the
+    whole of it can go there.
+    """
+    newest = weight.decision
+    built = newest is not None and newest.at is not None and newest.at.function == "__init__"
+    own = weight.role == "parameter" and "." not in (weight.parameter or ".")
+    return built and own and len({*model.below} - {weight.device}) == 1
 
 
 def _together(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:

@@ -40,9 +40,9 @@ def united(findings: Sequence[Finding[Phrase]]) -> list[Finding[Phrase]]:
     result = list(findings)
     for members in _of_one_mistake(findings):
         needed = _needed(findings, members)
-        whole = _whole([findings[at].fixes[0] for at in needed]) if len(needed) > 1 else None
-        if len(needed) == 1:  # the others are gone with it
-            whole = findings[needed[0]].fixes[0]
+        first = [findings[at].fixes[0] for at in needed]
+        # the others are gone with one
+        whole = first[0] if len({each.diff for each in first}) == 1 else _whole(first)
         for at in members if whole is not None else ():
             fixes = [each for each in (whole, *findings[at].fixes) if each is not None]
             result[at] = replace(findings[at], fixes=tuple(dict.fromkeys(fixes)))
@@ -64,7 +64,17 @@ def _gone(finding: Finding[Phrase], with_fix_of: Finding[Phrase]) -> bool:
         return True
     own, other = _decision(finding), _decision(with_fix_of)
     same = own is not None and other is not None and bool(own.order) and own.order == other.order
-    return same and (_at_decision(with_fix_of) or _for_good(with_fix_of))
+    return (same or _of_one_module(finding, with_fix_of)) and (
+        _at_decision(with_fix_of) or _for_good(with_fix_of)
+    )
+
+
+def _of_one_module(finding: Finding[Phrase], other: Finding[Phrase]) -> bool:
+    """Whether both blame weights of one module, and the fix of the other one moves all that it has."""
+    blamed = [_guilty(finding), _guilty(other)]
+    owners = {(each.parameter or "").rpartition(".")[0] for each in blamed if each is not None and each.role}
+    whole = other.fixes[0].title.key in ("fix.model-to", "fix.attached")
+    return whole and len(owners) == 1 and all(each is not None and each.role for each in blamed)
 
 
 def _at_decision(finding: Finding[Phrase]) -> bool:
@@ -81,6 +91,8 @@ def _for_good(finding: Finding[Phrase]) -> bool:
         "fix.kept-on",
         "fix.not-sent",
         "fix.asked-for",
+        "fix.model-to",
+        "fix.attached",
     ) or (finding.fixes[0].title.key == "fix.input-to" and finding.fixes[0].safety == "safe")
 
 

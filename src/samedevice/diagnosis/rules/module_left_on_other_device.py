@@ -43,6 +43,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from samedevice.diagnosis._failure import Failure
+from samedevice.diagnosis._kept import kept_beside_parameters
 from samedevice.diagnosis._rule import (
     Hint,
     Rule,
@@ -81,6 +82,8 @@ def _detect(failure: Failure) -> Hint | None:
             "rules.module-left-on-other-device.not-registered", module=here.kind, parent=parent.kind
         )
         return Hint(7, reason, stale.name if stale is not None else None) if stale is not None else None
+    if (copy := _copy_left(failure)) is not None:
+        return copy
     if (unplaced := _never_placed(failure) or _whole_model(failure)) is not None:
         return unplaced
     left = [each for each in _largest_first(failure.weights) if each.device == "cpu"]
@@ -101,6 +104,17 @@ def _detect(failure: Failure) -> Hint | None:
         Phrase("because.never-moved", operand=left[0].parameter or left[0].name),
         left[0].name,
     )
+
+
+def _copy_left(failure: Failure) -> Hint | None:
+    """A copy of a model, whose weights a statement goes over beside those of the model, was never moved."""
+    kept = kept_beside_parameters(failure)
+    newest = None if kept is None else kept.decision
+    if kept is None or kept.role or newest is None or newest.kind != "created" or kept.device != "cpu":
+        return None
+    if not failure.of_module_there(kept):
+        return None
+    return Hint(9.6, Phrase("because.never-moved", operand=failure.written(kept)), kept.name)
 
 
 def _largest_first(operands: Sequence[Operand]) -> list[Operand]:
