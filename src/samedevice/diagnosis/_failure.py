@@ -12,7 +12,7 @@ from samedevice.events import Decision, Event, EventKind, Operand, Place, Placem
 from samedevice.messages import short_operator
 from samedevice.provenance.dispatch import mapped
 from samedevice.provenance.flow import Flow, Root
-from samedevice.provenance.named_devices import WRITES_ANEW, chooses_a_device, takes_arguments
+from samedevice.provenance.named_devices import WRITES_ANEW, chooses_a_device, given_once, takes_arguments
 from samedevice.provenance.syntax import methods_called, names_of, parsed
 
 FACTORY = re.compile(
@@ -371,21 +371,20 @@ class Failure:
 
     def kept_from_before(self, operand: Operand) -> str | None:
         """What an earlier call of a function that runs was given, and put it on that one's device: this call
-        was given something elsewhere, and found it by a key.
+        was given something elsewhere. What objects keep is no such thing.
         """
         newest = operand.decision
         if newest is None or newest.source not in ("tensor", "argument") or newest.at is None:
             return None
-        runs = [
-            each
-            for each in self.event.stack
-            if (each.file, each.function) == (newest.at.file, newest.at.function)
-        ]
-        lines = {each.line for each in (*runs, self.event.at)} if runs else set()
-        now = {each.device for each in self.event.at_hand if each.name == newest.said and each.line in lines}
-        text = self.expression(operand) or ""
-        keyed = isinstance(_expression(text), ast.Subscript) and operand.from_argument is None
-        return newest.said if keyed and now and operand.device not in now else None
+        if operand.from_argument is not None or self.from_attribute(operand) or self.plain_attribute(operand):
+            return None
+        made = newest.at
+        runs = {
+            each.line for each in self.event.stack if (each.file, each.function) == (made.file, made.function)
+        }
+        now = {each.device for each in self.event.at_hand if each.name == newest.said and each.line in runs}
+        given = newest.said is not None and given_once(made, newest.said)
+        return newest.said if given and now and operand.device not in now else None
 
     def as_given(self) -> Failure:
         """The same with operands that the failing call computed itself called by its arguments."""
@@ -529,7 +528,7 @@ class Failure:
         )
 
     def of_module_there(self, operand: Operand) -> bool:
-        """Whether it comes from nothing but a module that an attribute holds, all of which is on its device."""
+        """Whether it comes only from a module that an attribute holds, all of which is on its device."""
         text = self.expression(operand)
         roots = self.flow.roots(text) if text is not None else frozenset()
         there = {
@@ -694,14 +693,6 @@ class Failure:
         """Whether any frame is in such a file or function."""
         compiled = re.compile(pattern)
         return any(compiled.search(place_text(place)) for place in self.event.stack)
-
-
-def _expression(text: str) -> ast.expr | None:
-    tree = parsed(text)
-    match tree:
-        case ast.Module(body=[ast.Expr(value=found)]):
-            return found
-    return None
 
 
 def place_text(place: Place | None) -> str:

@@ -337,6 +337,17 @@ def takes_arguments(place: Place) -> bool:
     return bool(_arguments(function) - {"self", "cls"})
 
 
+def given_once(place: Place, name: str) -> bool:
+    """Whether the innermost function around a line gets a name as an argument and gives it no other value."""
+    function = function_at(place.file, place.line)
+    if function is None or name not in _arguments(function):
+        return False
+    return not any(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(function)
+    )
+
+
 def chooses_a_device(place: Place) -> bool:
     """Whether the innermost function around a line chooses a device in another line, or reads in this one how
     large something is that it was given.

@@ -110,6 +110,8 @@ def _beside_the_model(failure: Failure) -> Hint | None:
         compared = failure.op in ("eq", "ne") and not any(failure.carried(each) for each in others)
         if not predicted or failure.activation(label) or failure.made_here(label) or label.holder:
             continue
+        if failure.event.running and failure.from_attribute(label):
+            continue  # a part of what computes
         if failure.feeds_backward or (compared and failure.born(label) is not None):
             phrase = Phrase("rules.loss-or-label-on-other-device.label", operand=failure.written(label))
             return Hint(4.6 if failure.made_beside_placed(label) else 6.5, phrase, label.name)
