@@ -141,7 +141,7 @@ def print_finding(
 ) -> None:
     """The block of one finding; one line when quiet, with versions and frames when verbose.
 
-    `mended` says that its first change was shown with another finding.
+    `mended` says that its first change was shown with another finding, where the cause stands, too.
     """
     if detail == "quiet":
         return put_line(console, 0, Text(finding_line(finding, language)))
@@ -168,6 +168,22 @@ def print_finding(
         put_labelled(
             console, "label.held", Text(render(Phrase("held", device=device, **amounts), language)), language
         )
+    told = not (mended and detail == "normal")  # where it was mended stands why
+    if told:
+        _why(console, finding, language, detail)
+    if finding.cure and not any(fix.diff for fix in finding.fixes):
+        put_labelled(console, "label.do", Text(harmless(render(finding.cure, language))), language)
+    _fixes(console, finding, language, detail, mended)
+    if finding.ask is not None:
+        put_labelled(console, "label.ask", Text(harmless(render(finding.ask, language))), language)
+    if told:
+        known = finding.cause if finding.cause != diagnosis.UNDETERMINED else None
+        page = rulebook.page_code(finding.code, known)
+        put_labelled(console, "label.more", Text(f"samedevice explain {page}"), language)
+
+
+def _why(console: Console, finding: Finding[str | Phrase], language: Language, detail: Detail) -> None:
+    """Why it fails, its cause and what speaks for it."""
     put_labelled(console, "label.why", Text(why_text(finding, language)), language)
     if finding.cause != diagnosis.UNDETERMINED:
         confidence = render(Phrase(CONFIDENCES[finding.confidence]), language)
@@ -182,14 +198,6 @@ def print_finding(
         put_labelled(console, "label.note", Text(harmless(render(note, language))), language)
     if detail == "verbose":
         _evidence(console, finding, language)
-    if finding.cure and not any(fix.diff for fix in finding.fixes):
-        put_labelled(console, "label.do", Text(harmless(render(finding.cure, language))), language)
-    _fixes(console, finding, language, detail, mended)
-    if finding.ask is not None:
-        put_labelled(console, "label.ask", Text(harmless(render(finding.ask, language))), language)
-    told = finding.cause != diagnosis.UNDETERMINED
-    page = rulebook.page_code(finding.code, finding.cause if told else None)
-    put_labelled(console, "label.more", Text(f"samedevice explain {page}"), language)
 
 
 def _fixes(
