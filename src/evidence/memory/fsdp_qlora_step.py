@@ -104,7 +104,7 @@ class QloraStep:
             optimizer.zero_grad()
             del logits, loss
 
-    def _built(self) -> nn.Module:
+    def _built(self) -> _OfMarch2024:
         from peft import LoraConfig, get_peft_model
         from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -134,7 +134,7 @@ class QloraStep:
                     module._buffers[name] = torch.empty_like(value, device="cpu")
         return _OfMarch2024(model)
 
-    def _wrapped(self, model: nn.Module) -> nn.Module:
+    def _wrapped(self, model: _OfMarch2024) -> nn.Module:
         from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
             CheckpointImpl,
             apply_activation_checkpointing,
@@ -158,7 +158,7 @@ class QloraStep:
             limit_all_gathers=True,
             device_id=torch.cuda.current_device(),
         )
-        made.module.inner.enable_input_require_grads()
+        model.inner.enable_input_require_grads()
         wrapper = functools.partial(checkpoint_wrapper, checkpoint_impl=CheckpointImpl.REENTRANT)
         apply_activation_checkpointing(made, checkpoint_wrapper_fn=wrapper, check_fn=is_layer)
         made.train()
@@ -170,7 +170,7 @@ class _OfMarch2024(nn.Module):
 
     def __init__(self, inner: Any) -> None:
         super().__init__()
-        self.inner = inner
+        self.inner: Any = inner
 
     def forward(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The logits are handed out, too, as by `output`."""
