@@ -26,6 +26,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "memory-sweep",
         "memory-plans",
         "plans",
+        "pipeline-plans",
         "plan-families",
         "deepspeed-estimates",
         "memory-proof",

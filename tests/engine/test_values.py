@@ -686,3 +686,10 @@ def test_what_an_inverse_refuses_on_both_is_said_in_its_own_words(machine):
         torch.cholesky_inverse(
             torch.eye(2, device="cuda:0"), out=torch.empty(2, 2, dtype=torch.int, device="cuda:0")
         )
+
+
+def test_memory_like_a_tensor_without_bytes_has_no_values_where_it_is_large(machine):
+    with torch.device("meta"):
+        small, large = torch.empty(3), torch.empty(LARGE)
+    assert known(torch.empty_like(small, device="cuda"))
+    assert not known(torch.empty_like(large, device="cuda"))

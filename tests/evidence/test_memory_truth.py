@@ -134,10 +134,10 @@ def test_halves_and_sources_are_summed_up():
 
 @pytest.mark.parametrize(
     ("source", "factor", "expected"),
-    [("qwen25", 1.1, None), ("qwen25", 0.8, "no reason known"), ("fsdp_qlora", 0.8, "allocated bytes")],
+    [("qwen25", 1.1, None), ("qwen25", 0.8, "no reason known"), ("litgpt", 2.2, "both moments")],
 )
 def test_a_row_that_is_far_off_has_a_reason(source, factor, expected):
-    given = row(source_key=source)
+    given = row(source_key=source, run="litgpt-hub-llama-3.2-3b-full-n1" if source == "litgpt" else "tiny")
     reason = reason_of(Compared(given, Prediction(round(given.nbytes * factor), None, "run", {}), 0.0))
     assert (reason is None) if expected is None else expected in reason
 
@@ -166,3 +166,18 @@ def test_workspaces_by_generation():
 
     assert of("1xV100-16G") == of("1xA100-80G") == of("1xRTX4090") == 8519680
     assert of("1xH100-80G") == of("1xB200") == 32 << 20
+
+
+def test_steps_of_fsdp_qlora_run_with_and_without_four_bits():
+    pytest.importorskip("peft")
+    model = {**TINY["model"], "name": "Llama-tiny", "hidden": 256, "ffn": 1024, "layers": 4, "vocab": 1024}
+    common = {
+        "source_key": "fsdp_qlora", "task": "finetune", "model": model, "n_gpus": 2, "micro_batch": 2,
+        "sequence_length": 64, "cpu_offload": False, "parallelism": {"fsdp": 2},
+    }  # fmt: skip
+    whole, packed = (
+        predict(row(**common, lora={"kind": kind, "rank": 4}))
+        for kind in ("LoRA", "QLoRA (bitsandbytes NF4)")
+    )
+    assert whole.how == packed.how == "run, the steps of its program"
+    assert packed.allocated < whole.allocated <= whole.of(row(measured="peak reserved"))

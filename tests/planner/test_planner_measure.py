@@ -140,3 +140,12 @@ def test_a_broken_header_is_refused(tmp_path):
     (tmp_path / "model.safetensors").write_bytes((1 << 60).to_bytes(8, "little") + b"{}")
     with pytest.raises(UsageError, match="safetensors"):
         TrainingShape.from_folder(tmp_path)
+
+
+def test_master_weights_have_four_bytes_whatever_type_the_checkpoint_has():
+    training = replace(PLAIN, precision="bf16-mixed")
+    ledger = [
+        measure_step({**config("llama"), **said}, ONE, training).built
+        for said in ({}, {"torch_dtype": "bfloat16"}, {"dtype": "bfloat16"})
+    ]
+    assert ledger[1:] == ledger[:1] * 2

@@ -210,3 +210,15 @@ def test_a_bracket_of_one_group_takes_nothing_of_another(group):
     other._end_coalescing(GPU).wait()
     assert not received(into)
     assert world.group_name != other.group_name
+
+
+def test_what_ranks_are_assumed_to_hold_is_not_copied_where_it_is_large(group):
+    group("nccl")
+    limit = current_machine().part(Engine).tracker.joined_limit
+    shard = torch.cat([torch.ones(1 << 17, device=GPU)] * (3 * limit // 4 >> 19))
+    whole, part = torch.empty(2 * shard.numel(), device=GPU), torch.empty(6, device=GPU)
+    dist.all_gather_into_tensor(whole, shard)
+    dist.all_gather_into_tensor(part, shard[:3])
+    assert memory_of(shard).shadow is not None
+    assert memory_of(whole).shadow is None
+    assert part.tolist() == [1.0] * 6

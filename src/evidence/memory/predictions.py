@@ -214,8 +214,8 @@ def _auto_map(row: Row) -> Prediction:
 # -- training
 
 
-def _measured(row: Row, how: str, take: Callable[[], None]) -> Prediction:
-    """Run a program on the row's machine, and read its peaks.
+def _measured(row: Row, how: str, take: Callable[[], None], ranks: int | None = None) -> Prediction:
+    """Run a program on the row's machine, and read its peaks; of several `ranks` the first one's.
 
     Autograd's thread has a cuBLAS handle of its own, so there are two workspaces.
     """
@@ -224,7 +224,7 @@ def _measured(row: Row, how: str, take: Callable[[], None]) -> Prediction:
     from samedevice.runtime import VirtualMachine
 
     machine = machine_of(row)
-    with VirtualMachine(machine, on_mismatch="raise"):
+    with VirtualMachine(machine, on_mismatch="raise", assumed_ranks=ranks):
         take()
         allocated, reserved = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
     extra = 2 * blas_workspace(machine.gpus[0])
@@ -308,7 +308,26 @@ def _bert(row: Row) -> Prediction:
 
 
 def _fsdp_qlora(row: Row) -> Prediction:
-    """The planner's formula; its FSDP2 in the place of FSDP1."""
+    """The steps of its program, with stand-ins for the products of bitsandbytes."""
+    from evidence.memory.fsdp_qlora_step import QloraStep
+
+    if row["cpu_offload"] == "parameters":
+        return _fsdp_qlora_offloaded(row)
+    lora = row["lora"]
+    step = QloraStep(
+        config_of(row),
+        row["micro_batch"],
+        row["sequence_length"],
+        lora["rank"],
+        row["n_gpus"],
+        quantized="QLoRA" in lora["kind"],
+        sharded=row["parallelism"].get("fsdp") != "NO_SHARD",
+    )
+    return _measured(row, "run, the steps of its program", step.take, row["n_gpus"])
+
+
+def _fsdp_qlora_offloaded(row: Row) -> Prediction:
+    """The planner's formula; its FSDP2 in the place of FSDP1, which does not run here with offloading."""
     from samedevice.planner import Lora, Training, TrainingShape, training_memory
 
     lora = row["lora"]
@@ -319,8 +338,13 @@ def _fsdp_qlora(row: Row) -> Prediction:
         micro_batch=row["micro_batch"],
         context=row["sequence_length"],
         checkpointing=True,
-        offload="parameters" if row["cpu_offload"] == "parameters" else "none",
-        tuning=Lora(rank=lora["rank"], quantized="QLoRA" in lora["kind"], fp32_adapters=False),
+        offload="parameters",
+        tuning=Lora(
+            rank=lora["rank"],
+            targets=("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj", "down_proj"),
+            quantized="QLoRA" in lora["kind"],
+            fp32_adapters=False,
+        ),
     )
     machine = machine_of(row)
     estimate = training_memory(

@@ -33,9 +33,18 @@ from samedevice.planner.inference import (
     read_map,
     read_prices,
 )
+from samedevice.planner.pipelines import Picture, is_pipeline, place_pipeline
 from samedevice.report import open_console, render
 from samedevice.report.gpu_bars import CHARACTERS
-from samedevice.report.plan import CheckedMap, Plan, offers_document, print_offers
+from samedevice.report.plan import (
+    CheckedMap,
+    Plan,
+    offers_document,
+    pipeline_document,
+    pipeline_script,
+    pipeline_shown,
+    print_offers,
+)
 
 FITS, UNFIT = 0, 1
 
@@ -88,6 +97,8 @@ def _answer(options: Options, language: Language) -> int:
         return _train(options, language)
     if options.write is not None:
         raise UsageError(Phrase("train.only-train"))
+    if is_pipeline(options.model):
+        return _pipeline(options, language)
     workload, most = _workload(options)
     if (options.which and options.check is not None) or (most and (options.which or options.check)):
         raise UsageError(Phrase("place.mixed"))
@@ -122,6 +133,47 @@ def _train(options: Options, language: Language) -> int:
     )
     with _progress(language) as tell:
         return train_plan(asked, language, tell)
+
+
+def _pipeline(options: Options, language: Language) -> int:
+    """A diffusion pipeline: whole components."""
+    other = {
+        "--which": options.which,
+        "--check": options.check is not None,
+        "--price": options.prices is not None,
+        "--concurrent": options.concurrent is not None,
+        "--images": bool(options.images),
+        "--seconds": options.seconds is not None,
+        "--objective": options.objective != OBJECTIVES[0],
+        "max": _MAX in (options.batch, options.context),
+    }
+    for name, given in other.items():
+        if given:
+            raise UsageError(Phrase("pipeline.only", option=name))
+    picture = Picture(_number("batch", options.batch), _image_size(options.image_size))
+    with _progress(language) as tell:
+        plan = place_pipeline(
+            options.model,
+            parse_machine(options.machine),
+            picture,
+            reserve=_reserve(options.reserve),
+            dtype=options.dtype,
+            tell=tell,
+        )
+    if options.json is not None:
+        write_file(options.json, json.dumps(pipeline_document(plan, language), indent=1) + "\n")
+    if options.html is not None:
+        import samedevice
+        from samedevice.report.web import pipeline_page  # jinja2: only who asks for a page imports it
+
+        page = pipeline_page(plan, _page_language(options), version=samedevice.__version__)
+        write_file(options.html, page)
+    if plan.fits and options.device_map is not None:
+        write_file(options.device_map, json.dumps(dict(plan.placement.gpus), indent=1) + "\n")
+    if plan.fits and options.script is not None:
+        write_file(options.script, pipeline_script(plan))
+    _show(pipeline_shown(plan, language, ascii_only=_plain()))
+    return FITS if plan.proved else UNFIT
 
 
 def _plan(options: Options, workload: Workload, most: Axis | None, language: Language) -> int:

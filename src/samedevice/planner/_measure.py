@@ -155,7 +155,8 @@ class _Run:
         torch.set_default_dtype(torch.float32 if full or master else self.half)
         try:
             with torch.device("meta" if self.sharded else self.device), few_modules():
-                model: Any = AutoModelForCausalLM.from_config(parsed_config({**values, "use_cache": False}))  # type: ignore[no-untyped-call]
+                config = parsed_config({**_typeless(values), "use_cache": False})
+                model: Any = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
         finally:
             torch.set_default_dtype(before)
         if isinstance(training.tuning, Lora):
@@ -251,6 +252,18 @@ class _Run:
         with torch.autocast("cuda", self.half) if self.autocast else contextlib.nullcontext():
             loss: torch.Tensor = self.model(input_ids=tokens, labels=tokens).loss
         return loss
+
+
+def _typeless(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration that leaves the type of the weights to torch's default.
+
+    `from_config` takes the checkpoint's since transformers 5, and master weights have another one.
+    """
+    return {
+        key: _typeless(value) if isinstance(value, Mapping) else value
+        for key, value in values.items()
+        if key not in ("dtype", "torch_dtype")
+    }
 
 
 @contextlib.contextmanager

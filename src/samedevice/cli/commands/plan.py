@@ -21,7 +21,8 @@ def plan(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="A model's folder, its config.json, or its name on the hub (owner/name).",
+            help="A model's folder, its config.json, or its name on the hub (owner/name); or a diffusion "
+            "pipeline's folder.",
             show_default=False,
         ),
     ],

@@ -5,6 +5,14 @@ from __future__ import annotations
 from samedevice.report.plan._checked import CheckedMap
 from samedevice.report.plan._drawing import working
 from samedevice.report.plan._offers import offers_document, print_offers
+from samedevice.report.plan._pipeline import (
+    pipeline_document,
+    pipeline_findings,
+    pipeline_foot,
+    pipeline_head,
+    pipeline_script,
+    pipeline_shown,
+)
 from samedevice.report.plan._plan import Plan
 from samedevice.report.plan._training import (
     no_training_document,
@@ -18,6 +26,12 @@ __all__ = [
     "Plan",
     "no_training_document",
     "offers_document",
+    "pipeline_document",
+    "pipeline_findings",
+    "pipeline_foot",
+    "pipeline_head",
+    "pipeline_script",
+    "pipeline_shown",
     "print_offers",
     "training_document",
     "training_rows",

@@ -10,6 +10,7 @@ from samedevice.machines import Machine, blas_workspace, cuda_context
 from samedevice.messages import Bytes, Language, Phrase, Several, Value
 from samedevice.planner import inference
 from samedevice.planner.inference import PlacementPlan, Proof
+from samedevice.planner.pipelines import PipelineProof
 from samedevice.report.shown import Findings, shown_findings
 
 FINDINGS_SHOWN = 3
@@ -33,7 +34,7 @@ def head(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
             "place.model-line",
             name=source.name,
             architecture=source.architecture,
-            count=_count(profile.parameters),
+            count=count_text(profile.parameters),
             dtype=source.dtype,
             said=said,
         ),
@@ -122,7 +123,7 @@ def served(placed: PlacementPlan, asked: int) -> Iterator[tuple[Phrase, Value]]:
         yield _ENGINES[engine], command
 
 
-def _count(parameters: int) -> str:
+def count_text(parameters: int) -> str:
     """As model names have it: 7.62B, 494M."""
     return f"{parameters / 1e9:.2f}B" if parameters >= 1e9 else f"{parameters / 1e6:.3g}M"
 
@@ -193,7 +194,7 @@ def lesson_phrase(lesson: inference.Lesson) -> Phrase:
     return Phrase("place.learned-together", trial=trial, modules=modules, where=where, code=at.code)
 
 
-def found_in(proof: Proof, language: Language) -> Findings:
+def found_in(proof: Proof | PipelineProof, language: Language) -> Findings:
     """What a trial found."""
     return shown_findings((diagnosis.judge(event, count) for event, count in proof.events), language)
 

@@ -20,10 +20,7 @@ _WORDS = (
     "page.the-plan",
     "page.auto",
     "memory.device",
-    "page.block",
     "page.class",
-    "place.weights",
-    "place.cache",
     "place.unused",
 )
 
@@ -53,6 +50,8 @@ def plan_page(
         state=render(state, language),
         good=placed.proved,
         head=facts(plan.head(), language),
+        block=render(Phrase("page.block"), language),
+        columns=[render(Phrase(key), language) for key in ("place.weights", "place.cache")],
         lanes=_lanes(placed, language),
         unused=[
             (f"cuda:{gpu}", placed.machine.gpus[gpu].name, amount(placed.machine.gpus[gpu].total_memory))

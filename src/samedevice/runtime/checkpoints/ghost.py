@@ -30,6 +30,8 @@ from samedevice.runtime.state import MachineState, as_torch, current_machine
 SHARD_BYTES = 5 << 30
 """Size of one file of a sharded ghost, as `save_pretrained` of transformers 4 splits."""
 
+_DIFFUSERS_STEM = "diffusion_pytorch_model"
+"""What diffusers calls the weights of a model."""
 _WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".gguf", ".ckpt", ".index.json")
 _DTYPE_NAMES = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64:
@@ -42,13 +44,16 @@ _DTYPE_NAMES = {
 Shapes = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
 
 
-def write_ghost(folder: Path, shapes: Shapes, shard_bytes: int = SHARD_BYTES) -> list[Path]:
+def write_ghost(
+    folder: Path, shapes: Shapes, shard_bytes: int = SHARD_BYTES, stem: str = "model"
+) -> list[Path]:
     """Write `model.safetensors`, or shards and their index, into `folder`.
 
     Args:
         folder: an existing folder.
         shapes: for each tensor name its shape and type.
         shard_bytes: largest size of one file; a single tensor may exceed it.
+        stem: what the library calls its weights, in the place of `model`.
 
     Returns:
         The weight files. Raises CheckpointError for a type that safetensors has no name for.
@@ -63,16 +68,16 @@ def write_ghost(folder: Path, shapes: Shapes, shard_bytes: int = SHARD_BYTES) ->
         shards[-1][name] = (shape, dtype)
         size += nbytes
     if len(shards) == 1:
-        return [_write_file(folder / "model.safetensors", shards[0])]
+        return [_write_file(folder / f"{stem}.safetensors", shards[0])]
     files: list[Path] = []
     weight_map: dict[str, str] = {}
     for number, shard in enumerate(shards, 1):
-        name = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
+        name = f"{stem}-{number:05d}-of-{len(shards):05d}.safetensors"
         files.append(_write_file(folder / name, shard))
         weight_map.update(dict.fromkeys(shard, name))
     total = sum(_nbytes(shape, dtype) for shape, dtype in shapes.values())
     index = {"metadata": {"total_size": total}, "weight_map": weight_map}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    (folder / f"{stem}.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
     return files
 
 
@@ -125,8 +130,10 @@ class GhostLibrary:
         """Whether a file is a ghost's."""
         return self._root is not None and str(file).startswith(f"{self._root}{os.sep}")
 
-    def folder_for(self, source: Path, model_class: type, dtype: Any, shapes: Shapes) -> Path:
-        """A folder that looks like `source` and has ghost weights."""
+    def folder_for(
+        self, source: Path, model_class: type, dtype: Any, shapes: Shapes, stem: str = "model"
+    ) -> Path:
+        """A folder that looks like `source` and has ghost weights, called `stem`."""
         key = (str(source), model_class, str(dtype))
         if key not in self._made:
             if self._root is None:
@@ -135,7 +142,7 @@ class GhostLibrary:
             folder.mkdir(parents=True)
             for entry in source.iterdir():
                 (folder / entry.name).symlink_to(entry.resolve())
-            write_ghost(folder, shapes)
+            write_ghost(folder, shapes, stem=stem)
             self._made[key] = folder
         return self._made[key]
 
@@ -167,14 +174,30 @@ def _transformers_shapes(model_class: Any, config: Any, dtype: Any) -> Shapes:
             model.tie_weights()
         finally:
             torch.set_default_dtype(before)
-        shapes: dict[str, tuple[tuple[int, ...], torch.dtype]] = {}
-        seen: set[int] = set()
-        for name, tensor in model.state_dict(keep_vars=True).items():
-            if id(tensor) in seen or not isinstance(tensor, torch.Tensor):
-                continue
-            seen.add(id(tensor))
-            shapes[name] = (tuple(tensor.shape), tensor.dtype)
+        return _shapes_of(model)
+
+
+def _shapes_of(model: torch.nn.Module) -> Shapes:
+    """Names, shapes and types of what a model would save; shared tensors once."""
+    shapes: dict[str, tuple[tuple[int, ...], torch.dtype]] = {}
+    seen: set[int] = set()
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) in seen or not isinstance(tensor, torch.Tensor):
+            continue
+        seen.add(id(tensor))
+        shapes[name] = (tuple(tensor.shape), tensor.dtype)
     return shapes
+
+
+def _diffusers_shapes(model_class: Any, folder: Path, dtype: torch.dtype) -> Shapes:
+    """The same of a model of diffusers, whose configuration is in `folder`."""
+    values = model_class.load_config(str(folder), local_files_only=True)
+    with _torch_as_it_is(), torch.no_grad(), torch.device("meta"):
+        model = model_class.from_config(values)
+        return {
+            name: (shape, dtype if kind.is_floating_point else kind)
+            for name, (shape, kind) in _shapes_of(model).items()
+        }
 
 
 def _mapped(original: Any, machine: MachineState) -> Any:
@@ -209,9 +232,29 @@ def _loading(bound: Any, library: GhostLibrary) -> Any:
         dtype = _checkpoint_dtype(config)
         shapes = _transformers_shapes(cls, config, dtype)
         ghost = library.folder_for(source, cls, dtype, shapes)
+        kwargs.pop("subfolder", None)  # the ghost is of that folder
         with _loading_in_this_thread():
             loaded = original(cls, str(ghost), *args, **kwargs)
         _restore_name(loaded, str(pretrained_model_name_or_path), str(ghost))
+        return loaded
+
+    return classmethod(from_pretrained)
+
+
+def _loading_diffusers(bound: Any, library: GhostLibrary) -> Any:
+    original = bound.__func__
+
+    @functools.wraps(original)
+    def from_pretrained(cls: Any, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
+        source = _folder_without_weights(pretrained_model_name_or_path, kwargs)
+        if source is None:
+            return original(cls, pretrained_model_name_or_path, *args, **kwargs)
+        dtype = kwargs.get("dtype") or kwargs.get("torch_dtype")
+        if not isinstance(dtype, torch.dtype):
+            dtype = torch.float32  # as diffusers takes weights where nobody says
+        ghost = library.folder_for(source, cls, dtype, _diffusers_shapes(cls, source, dtype), _DIFFUSERS_STEM)
+        loaded = original(cls, str(ghost), **{**kwargs, "subfolder": None})
+        loaded.register_to_config(_name_or_path=str(pretrained_model_name_or_path))
         return loaded
 
     return classmethod(from_pretrained)
@@ -279,5 +322,11 @@ PATCHES = (
         With(lambda: current_machine().part(GhostLibrary), _loading),
         "a model folder without weights loads through the library's own loader",
         package="transformers.modeling_utils",
+    ),
+    Patch(
+        "diffusers.models.modeling_utils.ModelMixin.from_pretrained",
+        With(lambda: current_machine().part(GhostLibrary), _loading_diffusers),
+        "a model folder without weights loads through the library's own loader",
+        package="diffusers.models.modeling_utils",
     ),
 )

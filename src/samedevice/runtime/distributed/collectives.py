@@ -193,6 +193,9 @@ class Collectives:
             if output.dtype != given.dtype:
                 raise TypeError("output tensor must have the same type as input tensor")
         pieces = self._everyone(op, call, inputs, [*inputs, *outputs])
+        if self._needless(outputs, pieces):
+            self._write(outputs, [None] * len(outputs), pieces)
+            return
         parts = [_split(piece.data, inputs) for piece in pieces]
         rows = zip(*parts, strict=True)
         whole = [
@@ -200,6 +203,12 @@ class Collectives:
             for row in rows
         ]
         self._write(outputs, whole, pieces)
+
+    def _needless(self, outputs: Sequence[torch.Tensor], pieces: Sequence[Piece]) -> bool:
+        """Whether what was gathered is large and assumed anyway: all weights of a layer of gigabytes."""
+        return (
+            any(piece.assumed for piece in pieces) and sum(map(_nbytes, outputs)) > self._tracker.joined_limit
+        )
 
     def _c10d_reduce_scatter(self, op: Operator, call: dict[str, Any]) -> Any:
         outputs, inputs = call["output_tensors"], call["input_tensors"]

@@ -301,11 +301,14 @@ def assumed_values(like: torch.Tensor) -> torch.Tensor:
 
 
 def held(tensors: Iterable[torch.Tensor]) -> int:
-    """Bytes of the memory that dense tensors show, each place of an expanded one once."""
+    """Bytes of the memory that dense tensors show, each place of an expanded one once.
+
+    A tensor on the meta device that is no virtual one has no bytes.
+    """
     return sum(
         min(tensor.numel() * tensor.element_size(), storage_of(tensor).nbytes())
         for tensor in tensors
-        if tensor.layout is torch.strided
+        if tensor.layout is torch.strided and not (raw_is_meta(tensor) and memory_of(tensor) is None)
     )
 
 

@@ -1,0 +1,194 @@
+"""Training steps as fsdp_qlora takes them, for `memory-truth`.
+
+Source: AnswerDotAI/fsdp_qlora at 05ed9f2a60f9, `train.py`: the model in bf16, or its linear layers in 4 bits
+(`Linear4bit` with `quant_storage` bf16) without the head; peft's LoRA on q, k, v, gate, up and down, not o;
+FSDP1 with a flat parameter for each layer, each trained matrix, and the rest (embedding, norm, head);
+reentrant checkpoints of the layers; AdamW of torch; `model(ids, labels=...)` of the transformers of March
+2024, whose logits become fp32, are shifted by a copy, and are held by `output` until the step is over.
+
+bitsandbytes has no kernels on a virtual machine: `_FourBits` keeps what `Linear4bit` keeps (two numbers in a
+byte, and beside them, outside of the flat parameter and so on each GPU, a byte for 64 numbers and an fp32
+number for 256 of these: `QuantState` with `compress_statistics`), makes a bf16 matrix for each product and
+each backward, and saves the 4 bits alone (`MatMul4Bit` in `bitsandbytes/autograd/_functions.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+_TARGETS = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj", "down_proj")
+_DROPOUT = 0.1
+_BLOCK, _OUTER = 64, 256
+"""Numbers that share a constant of 8 bits, and constants that share one of 32."""
+_STEPS = 2
+
+
+class _Product(torch.autograd.Function):
+    """A product with a matrix of 4 bits."""
+
+    @staticmethod
+    def forward(ctx: Any, given: torch.Tensor, packed: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+        """Make the matrix, multiply."""
+        ctx.save_for_backward(packed)
+        ctx.shape = shape
+        return nn.functional.linear(given, given.new_empty(shape))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        """Make it again."""
+        return gradients[0] @ gradients[0].new_empty(ctx.shape), None, None
+
+
+class _FourBits(nn.Linear):
+    """What memory sees of `Linear4bit`; a `Linear` for peft."""
+
+    def __init__(self, size: tuple[int, int], device: torch.device) -> None:
+        super().__init__(1, 1, bias=False, device="meta")
+        self.out_features, self.in_features = size
+        count = size[0] * size[1]
+        packed = torch.empty(count // 4, 1, dtype=torch.bfloat16, device="meta")
+        self.weight = nn.Parameter(packed, requires_grad=False)
+        self.constants = (
+            torch.empty(count // _BLOCK, dtype=torch.uint8, device=device),
+            torch.empty(count // (_BLOCK * _OUTER), device=device),
+        )
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """As `MatMul4Bit`."""
+        made: torch.Tensor = _Product.apply(
+            input, self.weight, torch.Size((self.out_features, self.in_features))
+        )
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class QloraStep:
+    """One run: rank 0 of `ranks`."""
+
+    config: Mapping[str, Any]
+    """Of transformers."""
+    micro_batch: int
+    context: int
+    rank: int
+    """Of the adapters."""
+    ranks: int
+    quantized: bool
+    sharded: bool
+    """`FULL_SHARD`; else `NO_SHARD`."""
+
+    def take(self) -> None:
+        """Build the model and take steps; the caller reads the peaks, which start when training does."""
+        import torch.distributed as dist
+
+        dist.init_process_group("nccl", rank=0, world_size=self.ranks, store=dist.HashStore())  # type: ignore[attr-defined] # torch does not export it
+        try:
+            self._train()
+        finally:
+            dist.destroy_process_group()
+
+    def _train(self) -> None:
+        model = self._wrapped(self._built())
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, betas=(0.9, 0.95), eps=1e-5)
+        torch.cuda.reset_peak_memory_stats()
+        for _ in range(_STEPS):
+            ids = torch.zeros(self.micro_batch, self.context, dtype=torch.long).cuda()
+            logits, loss = model(ids)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            del logits, loss
+
+    def _built(self) -> _OfMarch2024:
+        from peft import LoraConfig, get_peft_model
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        values = dict(self.config)
+        config = AutoConfig.for_model(**values, use_cache=False, attn_implementation="sdpa")
+        with torch.device("meta"):
+            model: Any = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+        if self.quantized:
+            _quantize(model.model)
+        model = get_peft_model(
+            model,
+            LoraConfig(
+                r=self.rank, lora_alpha=16, lora_dropout=_DROPOUT, target_modules=list(_TARGETS),
+                task_type="CAUSAL_LM",
+            ),
+            autocast_adapter_dtype=False,
+        )  # fmt: skip
+        largest = max(each.numel() for each in model.parameters())
+        memory = torch.empty(largest, dtype=torch.bfloat16)  # of all of them: nobody reads it
+        for module in model.modules():
+            for name, value in module._parameters.items():
+                if value is not None and value.device.type == "meta":
+                    own = memory[: value.numel()].view(value.shape)
+                    module._parameters[name] = nn.Parameter(own, requires_grad=value.requires_grad)
+            for name, value in module._buffers.items():
+                if value is not None and value.device.type == "meta":
+                    module._buffers[name] = torch.empty_like(value, device="cpu")
+        return _OfMarch2024(model)
+
+    def _wrapped(self, model: _OfMarch2024) -> nn.Module:
+        from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+            CheckpointImpl,
+            apply_activation_checkpointing,
+            checkpoint_wrapper,
+        )
+        from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
+
+        def is_layer(module: nn.Module) -> bool:
+            return type(module).__name__ == "LlamaDecoderLayer"
+
+        def own_unit(module: nn.Module, recurse: bool, nonwrapped_numel: int) -> bool:
+            weight = getattr(module, "weight", None)
+            trained = weight is not None and weight.requires_grad and not list(module.children())
+            return recurse or is_layer(module) or trained
+
+        made = FullyShardedDataParallel(
+            model,
+            sharding_strategy=ShardingStrategy.FULL_SHARD if self.sharded else ShardingStrategy.NO_SHARD,
+            auto_wrap_policy=own_unit,
+            use_orig_params=False,
+            limit_all_gathers=True,
+            device_id=torch.cuda.current_device(),
+        )
+        model.inner.enable_input_require_grads()
+        wrapper = functools.partial(checkpoint_wrapper, checkpoint_impl=CheckpointImpl.REENTRANT)
+        apply_activation_checkpointing(made, checkpoint_wrapper_fn=wrapper, check_fn=is_layer)
+        made.train()
+        return made
+
+
+class _OfMarch2024(nn.Module):
+    """`LlamaForCausalLM.forward` of transformers 4.38, with logits and loss as its results."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self.inner: Any = inner
+
+    def forward(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The logits are handed out, too, as by `output`."""
+        causal = self.inner.base_model.model
+        logits = causal.lm_head(causal.model(input_ids=ids)[0])
+        logits = logits.float()
+        shifted = logits[..., :-1, :].contiguous()
+        loss = nn.functional.cross_entropy(
+            shifted.view(-1, shifted.shape[-1]), ids[..., 1:].contiguous().view(-1)
+        )
+        return logits, loss
+
+
+def _quantize(module: nn.Module) -> None:
+    """Replace the linear layers inside."""
+    for name, child in module.named_children():
+        if isinstance(child, nn.Linear):
+            size = child.out_features, child.in_features
+            setattr(module, name, _FourBits(size, torch.device("cuda", 0)))
+        else:
+            _quantize(child)

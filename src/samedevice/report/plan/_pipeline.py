@@ -1,0 +1,296 @@
+"""How a plan for a diffusion pipeline is shown, as data, and as a program that loads by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from samedevice.messages import Bytes, Language, Phrase, Value
+from samedevice.planner.pipelines import PipelinePlan, PipelineProof, dtype_argument
+from samedevice.report._render import render
+from samedevice.report._words import harmless
+from samedevice.report.gpu_bars import amounts, bar, labelled, signs
+from samedevice.report.plan._document import SCHEMA
+from samedevice.report.plan._drawing import left
+from samedevice.report.plan._facts import FINDINGS_SHOWN, count_text, found_in, outside_bytes
+from samedevice.report.shown import Findings
+from samedevice.report.terminal import finding_text
+
+_SCRIPT = '''\
+"""Load a pipeline with each component on the GPU that samedevice chose and tried, and make a picture."""
+
+import sys
+
+import diffusers
+import torch
+import transformers
+from accelerate import dispatch_model
+
+MODEL = {path!r}
+PLACES = {{
+{entries}}}
+
+
+def load(name):
+    kind, gpu = PLACES[name]
+    model = kind.from_pretrained(MODEL, subfolder=name, {argument}, device_map={{"": gpu}})
+    return dispatch_model(model, device_map={{"": gpu}}, force_hooks=True)
+
+
+parts = {{name: load(name) for name in PLACES}}
+pipe = diffusers.DiffusionPipeline.from_pretrained(MODEL, {argument}, **parts)
+prompt = " ".join(sys.argv[1:]) or "a lighthouse in the evening"
+made = pipe([prompt] * {batch}{size})
+if hasattr(made, "images"):
+    for number, image in enumerate(made.images):
+        image.save(f"picture-{{number}}.png")
+else:
+    diffusers.utils.export_to_video(made.frames[0], "film.mp4")
+'''
+_EXPANDABLE = """
+import os
+import sys
+
+# Without it torch's allocator leaves gaps, and runs out of memory. Before torch is imported.
+os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+"""
+
+
+def pipeline_shown(plan: PipelinePlan, language: Language, *, ascii_only: bool = False) -> Group:
+    """The plan for a terminal."""
+    parts: list[Any] = [
+        labelled(pipeline_head(plan), language),
+        Text(),
+        _drawing(plan, language, ascii_only=ascii_only),
+        Text(),
+        labelled(pipeline_foot(plan), language),
+    ]
+    for finding in pipeline_findings(plan, language)[:FINDINGS_SHOWN]:
+        parts += [Text(), Text(finding_text(finding, language).rstrip())]
+    return Group(*parts)
+
+
+def pipeline_findings(plan: PipelinePlan, language: Language) -> Findings:
+    """What the trial found."""
+    return Findings() if plan.proof is None else found_in(plan.proof, language)
+
+
+def pipeline_head(plan: PipelinePlan) -> Iterator[tuple[Phrase, Value]]:
+    """What was placed, for which work, on what machine."""
+    source, size = plan.source, plan.picture.size
+    asked = source.dtype_from == "asked"
+    yield (
+        Phrase("place.model"),
+        Phrase(
+            "pipeline.line",
+            name=source.name,
+            kind=source.kind,
+            count=count_text(sum(each.parameters for each in plan.components)),
+            models=len(plan.components),
+            dtype=source.dtype,
+            said=Phrase("place.dtype-asked" if asked else "pipeline.dtype-assumed"),
+        ),
+    )
+    if source.shipped:
+        yield Phrase("place.config"), Phrase("place.published")
+    said = (
+        Phrase("pipeline.own-size")
+        if size is None
+        else Phrase("pipeline.size", width=size[0], height=size[1])
+    )
+    yield Phrase("place.work"), Phrase("pipeline.work", batch=plan.picture.batch, size=said)
+    context, blas = outside_bytes(plan.machine)
+    yield (
+        Phrase("place.machine"),
+        Phrase(
+            "place.machine-line",
+            machine=str(plan.machine),
+            reserve=Bytes(plan.reserve),
+            context=Bytes(context),
+            blas=Bytes(blas),
+        ),
+    )
+    if plan.reserve < context + blas:
+        yield Phrase("place.note"), Phrase("place.reserve-small", needed=Bytes(context + blas))
+
+
+def pipeline_foot(plan: PipelinePlan) -> Iterator[tuple[Phrase, Value]]:
+    """What makes sure of it, and the lines that use it."""
+    yield Phrase("pipeline.whole-label"), Phrase("pipeline.whole")
+    room = plan.placement.room
+    if not plan.fits:
+        yield Phrase("place.result"), Phrase("pipeline.unfit", missing=Bytes(-room))
+        for way in plan.ways_out:
+            yield Phrase("label.next"), way
+        return
+    yield Phrase("place.best"), Phrase("pipeline.best", room=Bytes(room), tried=plan.placement.tried)
+    if plan.proof is not None:
+        yield Phrase("place.proof"), _outcome(plan, plan.proof)
+    if plan.proved:
+        for line in pipeline_lines(plan):
+            yield Phrase("place.python"), line
+
+
+def _outcome(plan: PipelinePlan, proof: PipelineProof) -> Phrase:
+    versions = ", ".join(f"{name} {version}" for name, version in proof.versions.items())
+    ran = Phrase("pipeline.ran", seconds=f"{proof.seconds:.0f}", versions=versions)
+    if proof.error is not None:
+        return Phrase("place.failed", error=proof.error)
+    if plan.proved:
+        key = "place.proved-expandable" if proof.expandable else "place.proved"
+        return Phrase(key, room=Bytes(plan.room), ran=ran)
+    if proof.events:
+        return Phrase("place.found", count=len(proof.events), ran=ran)
+    if plan.room >= 0:
+        return Phrase("place.gaps", ran=ran)
+    return Phrase("place.over", missing=Bytes(-plan.room), ran=ran)
+
+
+def _drawing(plan: PipelinePlan, language: Language, *, ascii_only: bool) -> Table:
+    heads = ("place.gpu", "", "place.weights", "place.working", "place.free", "pipeline.components")
+    marks = {2: 0, 3: 2, 4: 3}
+    """What of a bar a column is; the bar's second part, a KV cache, a pipeline does not have."""
+    table = amounts(
+        [
+            (
+                Text.assemble(
+                    *signs(marks.get(number, -1), ascii_only=ascii_only),
+                    render(Phrase(head), language) if head else "",
+                ),
+                number in marks,
+            )
+            for number, head in enumerate(heads)
+        ]
+    )
+    for share in plan.shares:
+        names = ", ".join(each.name for each in share.components)
+        table.add_row(
+            Text(f"cuda:{share.gpu}"),
+            bar(
+                (share.weights, 0, share.working),
+                plan.machine.gpus[share.gpu].total_memory,
+                ascii_only=ascii_only,
+            ),
+            str(Bytes(share.weights)),
+            str(Bytes(share.working)),
+            left(share.free),
+            Text(harmless(names)),
+        )
+    if plan.unused:
+        unused = ", ".join(f"cuda:{gpu}" for gpu in plan.unused)
+        table.add_row(Text(unused, "dim"), *[""] * 4, Text(render(Phrase("place.unused"), language), "dim"))
+    return table
+
+
+def pipeline_lines(plan: PipelinePlan) -> Iterator[str]:
+    """The lines that load the pipeline by this plan."""
+    source, argument = plan.source, _argument(plan)
+    for name, gpu in plan.placement.gpus.items():
+        library, kind = source.models[name]
+        arguments = f"{source.path!r}, subfolder={name!r}, {argument}, device_map={{'': {gpu}}}"
+        yield (
+            f"{name} = accelerate.dispatch_model({library}.{kind}.from_pretrained({arguments}), "
+            f"{{'': {gpu}}}, force_hooks=True)"
+        )
+    given = ", ".join(f"{name}={name}" for name in plan.placement.gpus)
+    yield f"pipe = diffusers.DiffusionPipeline.from_pretrained({source.path!r}, {argument}, {given})"
+
+
+def pipeline_script(plan: PipelinePlan) -> str:
+    """A program that loads the pipeline by this plan and makes a picture."""
+    source, size = plan.source, plan.picture.size
+    entries = "".join(
+        f"    {name!r}: ({'.'.join(source.models[name])}, {gpu}),\n"
+        for name, gpu in plan.placement.gpus.items()
+    )
+    template = _SCRIPT
+    if plan.proof is not None and plan.proof.expandable:
+        template = template.replace("\nimport sys\n", _EXPANDABLE, 1)
+    return template.format(
+        path=source.path,
+        entries=entries,
+        argument=_argument(plan),
+        batch=plan.picture.batch,
+        size="" if size is None else f", width={size[0]}, height={size[1]}",
+    )
+
+
+def _argument(plan: PipelinePlan) -> str:
+    """The type of the weights, as the installed libraries call it."""
+    libraries = {"diffusers", *(library for library, _ in plan.source.models.values())}
+    return f"{dtype_argument(*libraries)}=torch.{plan.source.dtype}"
+
+
+def pipeline_document(plan: PipelinePlan, language: Language) -> dict[str, Any]:
+    """The plan as a JSON object."""
+    source, proof = plan.source, plan.proof
+    width, height = plan.picture.size or (None, None)
+    return {
+        "schema": SCHEMA,
+        "model": {
+            "name": source.name,
+            "architecture": source.kind,
+            "parameters": sum(each.parameters for each in plan.components),
+            "dtype": source.dtype,
+            "dtype_from": source.dtype_from,
+            "config_shipped": source.shipped,
+        },
+        "machine": plan.machine.describe(),
+        "workload": {"batch": plan.picture.batch, "width": width, "height": height},
+        "reserve": plan.reserve,
+        "overhead": dict(zip(("context", "blas"), outside_bytes(plan.machine), strict=True)),
+        "feasible": plan.fits,
+        "proved": plan.proved,
+        "room": plan.room,
+        "device_map": dict(plan.placement.gpus) if plan.fits else None,
+        "components": [
+            {
+                "name": each.name,
+                "class": each.kind,
+                "parameters": each.parameters,
+                "weights": each.weights,
+                "working": each.working,
+            }
+            for each in plan.components
+        ],
+        "devices": [
+            {
+                "device": f"cuda:{share.gpu}",
+                "gpu": plan.machine.gpus[share.gpu].name,
+                "blocks": [each.name for each in share.components],
+                "weights": share.weights,
+                "working": share.working,
+                "planned_peak": share.planned,
+                "measured_peak": None if share.load is None else share.peak,
+                "total": plan.machine.gpus[share.gpu].total_memory,
+                "budget": share.budget,
+                "free": share.free,
+            }
+            for share in plan.shares
+        ],
+        "unused": [f"cuda:{gpu}" for gpu in plan.unused],
+        "certificate": {"room": plan.placement.room, "placements": plan.placement.tried},
+        "ways_out": [render(way) for way in plan.ways_out],
+        "proof": None if proof is None else _proof(plan, proof, language),
+    }
+
+
+def _proof(plan: PipelinePlan, proof: PipelineProof, language: Language) -> dict[str, Any]:
+    return {
+        "holds": plan.proved,
+        "rounds": plan.rounds,
+        "findings": [finding.as_json() for finding in pipeline_findings(plan, language)],
+        "out_of_memory": proof.out_of_memory,
+        "expandable_segments": proof.expandable,
+        "error": proof.error,
+        "peaks": {
+            f"cuda:{peak.gpu}": {"load": peak.load, "run": peak.run, "reserved": peak.reserved}
+            for peak in proof.peaks
+        },
+        "seconds": round(proof.seconds, 2),
+        "versions": dict(proof.versions),
+    }

@@ -1,0 +1,127 @@
+"""Components of a diffusion pipeline on GPUs: the best placement of whole ones, and its trial."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from samedevice.errors import UsageError
+from samedevice.machines import parse_machine
+from samedevice.planner.pipelines import (
+    Component,
+    Picture,
+    find_pipeline,
+    is_pipeline,
+    load_of,
+    place_pipeline,
+    place_whole,
+)
+
+SMALL = {
+    "text_encoder": {
+        "hidden_size": 32, "intermediate_size": 37, "num_attention_heads": 4, "num_hidden_layers": 2,
+        "vocab_size": 1000, "projection_dim": 32,
+    },
+    "text_encoder_2": {
+        "d_ff": 37, "d_kv": 8, "d_model": 32, "num_heads": 4, "num_layers": 2, "vocab_size": 1000,
+    },
+    "transformer": {
+        "attention_head_dim": 16, "axes_dims_rope": [4, 4, 8], "in_channels": 4, "joint_attention_dim": 32,
+        "num_attention_heads": 2, "num_layers": 1, "num_single_layers": 1, "pooled_projection_dim": 32,
+    },
+    "vae": {
+        "block_out_channels": [4], "down_block_types": ["DownEncoderBlock2D"],
+        "up_block_types": ["UpDecoderBlock2D"], "layers_per_block": 1, "latent_channels": 1,
+        "norm_num_groups": 1, "sample_size": 32,
+    },
+}  # fmt: skip
+"""What makes the components of FLUX small."""
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """A small pipeline of the kind of FLUX, without weights and without tokenizers."""
+    source = find_pipeline("FLUX.1-schnell").folder
+    for file in source.rglob("*.json"):
+        values = json.loads(file.read_text("utf-8"))
+        target = tmp_path / "tiny-flux" / file.relative_to(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps({**values, **SMALL.get(file.parent.name, {})}), "utf-8")
+    return tmp_path / "tiny-flux"
+
+
+def component(name, weights, working=0):
+    return Component(name, "Model", weights, weights, working)
+
+
+def test_no_placement_of_whole_components_is_better_than_the_one_that_is_found():
+    parts = [component("vae", 1, 9), component("text", 4, 1), component("unet", 7, 3), component("clip", 2)]
+    budgets = [20, 14, 14]
+
+    def room(places):
+        own = {
+            gpu: [part for part, at in zip(parts, places, strict=True) if at == gpu] for gpu in set(places)
+        }
+        held = {gpu: 2 if parts[0] in group else 0 for gpu, group in own.items()}
+        return min(budgets[gpu] - load_of(group, held[gpu]) for gpu, group in own.items())
+
+    best = max(map(room, itertools.product(range(3), repeat=len(parts))))
+    found = place_whole(parts, budgets, held=2)
+    assert found.room == best == room([found.gpus[part.name] for part in parts])
+
+
+def test_a_gpu_that_does_not_help_gets_nothing():
+    parts = [component("unet", 9), component("vae", 1), component("text", 1)]
+    assert len(place_whole(parts, [10] * 8).loads) == 2
+
+
+def test_what_is_no_pipeline_is_told_apart(tmp_path):
+    assert is_pipeline("black-forest-labs/flux.1-schnell")
+    assert not is_pipeline("Qwen/Qwen2.5-7B-Instruct")
+    (tmp_path / "config.json").write_text("{}")
+    assert not is_pipeline(str(tmp_path))
+    (tmp_path / "model_index.json").write_text("[]")
+    with pytest.raises(UsageError):
+        find_pipeline(str(tmp_path))
+    (tmp_path / "model_index.json").write_text('{"_class_name": "P", "unet": ["mine", "Net"]}')
+    (tmp_path / "unet").mkdir()
+    (tmp_path / "unet" / "config.json").write_text("{}")
+    with pytest.raises(UsageError):
+        find_pipeline(str(tmp_path))
+
+
+def test_a_pipeline_is_placed_and_proved_and_its_script_runs(folder, monkeypatch, tmp_path):
+    diffusers = pytest.importorskip("diffusers")
+    from samedevice.planner.pipelines import _trial
+    from samedevice.report.plan import pipeline_script
+    from samedevice.runtime import VirtualMachine
+
+    plan = place_pipeline(str(folder), parse_machine("2x8GB"), Picture(size=(256, 128)))
+    assert plan.proved, plan.proof
+    assert set(plan.placement.gpus) == {"vae", "text_encoder", "text_encoder_2", "transformer"}
+    for share in plan.shares:
+        assert share.planned == pytest.approx(share.peak, rel=0.01)
+    assert all(each.weights >= 2 * each.parameters for each in plan.components)
+
+    load = diffusers.DiffusionPipeline.from_pretrained
+    stand_ins = _trial._stand_ins(plan.source)  # this folder has no tokenizers
+    monkeypatch.setattr(
+        diffusers.DiffusionPipeline, "from_pretrained", lambda path, **given: load(path, **given, **stand_ins)
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["script.py"])
+    with VirtualMachine(parse_machine("2x8GB"), on_mismatch="raise"):
+        exec(compile(pipeline_script(plan), "script.py", "exec"), {})
+    assert (tmp_path / "picture-0.png").is_file()
+
+
+def test_what_does_not_fit_says_by_how_much_and_what_would_do(folder):
+    pytest.importorskip("diffusers")
+    plan = place_pipeline(str(folder), parse_machine("2x1028MiB"), Picture())
+    assert not plan.fits
+    assert plan.proof is None
+    assert plan.placement.room < 0
+    assert plan.ways_out
