@@ -17,8 +17,10 @@ from samedevice.static.tensors.abstract import (
     EMPTY,
     NONE,
     NOWHERE,
+    NUMBER,
     OTHER,
     PLAIN,
+    SIZE,
     UNTOLD_VALUE,
     ClassName,
     Device,
@@ -318,6 +320,8 @@ class _Run:
                 environment[name] = lists[name]
             elif name in arrays:
                 environment[name] = Given(name, array=True)
+            elif isinstance(each.annotation, ast.Name) and each.annotation.id in _PLAIN_TYPES:
+                environment[name] = NUMBER if each.annotation.id == "int" else PLAIN
             else:
                 environment[name] = self._module_of(each) or Given(name)
         if owner is not None and given.args and not _is_static(function):
@@ -448,8 +452,12 @@ class _Run:
             fallen = dict(environment) | dict.fromkeys(_stored(node), UNTOLD_VALUE)
         asks = asks_for_device(node.test)
         before, self.elsewhere = self.elsewhere, self.elsewhere or (asks and truth is None)
+        tensor, denied = _asks_for_tensor(node.test)
+        if truth is None and denied and isinstance(environment.get(tensor), Given):
+            fallen = dict(environment) if fallen is None else fallen
+            fallen[tensor] = _as_tensor(environment[tensor])
         try:  # what is made on one of the ways is where the answer says
-            self.ways(ways, environment, asks, fallen, _no_tensor(node.test))
+            self.ways(ways, environment, asks, fallen, _no_tensor(node.test), "" if denied else tensor)
         finally:
             self.elsewhere = before
 
@@ -479,18 +487,21 @@ class _Run:
         by_device: bool = False,
         fallen: Environment | None = None,
         no_tensor: str = "",
+        tensor: str = "",
     ) -> None:
         """Several ways to go on, each on its own copy of the names; then what holds after all of them.
 
         Where a question about devices decides, what is left on the host meets what is there, too. `fallen`
-        are the names of the way that does nothing, where they are not what they were; `no_tensor` is the name
-        of what is none on the first way.
+        are the names of the other ways, where they are not what they were; `no_tensor` is the name of what is
+        none on the first way, and `tensor` that of what is one there.
         """
         before, outcomes = dict(environment), []
         for each in blocks:
             own = dict(before if fallen is None or each is blocks[0] else fallen)
             if each is blocks[0] and isinstance(own.get(no_tensor), Given):
                 own[no_tensor] = UNTOLD_VALUE
+            if each is blocks[0] and isinstance(own.get(tensor), Given):
+                own[tensor] = _as_tensor(own[tensor])
             try:
                 self.block(each, own)
             except _End:
@@ -644,6 +655,8 @@ class _Run:
                         own = _spread_part(value, number, len(parts))
                     if isinstance(value, Listed):
                         own = value.part
+                    if value == SIZE and not isinstance(part, ast.Starred):
+                        own = NUMBER
                     if isinstance(value, Tensor) and not isinstance(part, ast.Starred):
                         own = Tensor(value.where, None, value.made, value.role)
                     self.assign(part, own, environment)
@@ -715,6 +728,8 @@ class _Run:
         match owner:
             case Library(name=whole):
                 return self.project.find(self.source, f"{whole}.{name}")
+            case ClassName(text=text) if (found := self._of_class(owner, text, name)) is not None:
+                return found
             case Object(text=text):
                 return attribute_of_self(self, text, name)
             case Record() if (part := owner.part(name)) is not UNTOLD_VALUE:
@@ -722,7 +737,7 @@ class _Run:
             case Tensor() if name == "device":
                 return Device(owner.where)
             case Tensor() if name in _NUMBERS:
-                return PLAIN
+                return SIZE if name == "shape" else PLAIN
             case Tensor() if name in _SAME:
                 return owner
             case Tensor() if owner.where.kind == "part" and not _is_method(name):
@@ -740,8 +755,19 @@ class _Run:
         if name == "device":
             return Device(same(f"{ast.unparse(node.value)}.device:{node.lineno}"))
         if name in ("dtype", "shape", "ndim") or name.endswith("dtype"):
-            return PLAIN
+            return SIZE if name == "shape" else PLAIN
+        if name == "data" and isinstance(owner, Given):
+            return owner
         return Method(owner, name)
+
+    def _of_class(self, owner: ClassName, text: ClassText, name: str) -> Local | None:
+        """A method that is asked of its class; one of the class itself is bound to it."""
+        for each in self.project.lineage(text):
+            if name in each.methods:
+                function = each.methods[name]
+                bound = any(_decorator(decorator) == "classmethod" for decorator in function.decorator_list)
+                return Local(function, each.source, owner if bound else None)
+        return None
 
     def _call(self, node: ast.Call, environment: Environment) -> Any:
         self.names = environment
@@ -858,9 +884,13 @@ class _Run:
             self._enter(module, positional, keywords)
         if module.where.kind == "literal":
             return self._placed_called(module, node, positional, keywords)
-        if not module.symbol or (
-            any(_on_host(value) for _, value in tensors) and keeps_nothing(self, module.kind)
-        ):
+        if module.symbol and keeps_nothing(self, module.kind):
+            given = self._enter(module, positional, keywords)
+            if isinstance(given, Tensor) and not any(each.startswith("self") for each in given.where.of):
+                return given
+            if any(_on_host(value) for _, value in tensors):
+                return UNTOLD_VALUE
+        if not module.symbol:
             return UNTOLD_VALUE
         given = Tensor(Where("part", (module.symbol,)), None, None, "output")
         # What else a part is given may be lengths or flags, which it reads on the host.
@@ -936,7 +966,11 @@ class _Run:
         truth = self._truth(node.test, environment)
         if truth is not None:
             return self.value(node.body if truth else node.orelse, environment)
-        return joined([self.value(node.body, environment), self.value(node.orelse, environment)])
+        ways = [environment, environment]
+        tensor, denied = _asks_for_tensor(node.test)
+        if isinstance(environment.get(tensor), Given):
+            ways[denied] = environment | {tensor: _as_tensor(environment[tensor])}
+        return joined([self.value(node.body, ways[0]), self.value(node.orelse, ways[1])])
 
     def _bool(self, node: ast.BoolOp, environment: Environment) -> Any:
         values = [self.value(each, environment) for each in node.values]
@@ -1001,6 +1035,8 @@ class _Run:
         if isinstance(owner, Items) and isinstance(index, Plain) and isinstance(index.value, int):
             if index.known and -len(owner.parts) <= index.value < len(owner.parts):
                 return owner.parts[index.value]
+        if owner == SIZE and not isinstance(node.slice, ast.Slice):
+            return NUMBER
         return PLAIN if isinstance(owner, Plain) and not owner.known else UNTOLD_VALUE
 
     def _indexed(self, node: ast.Subscript, owner: Tensor, index: Any) -> None:
@@ -1056,6 +1092,28 @@ def _no_tensor(test: ast.expr) -> str:
         ):
             return name if "Tensor" in ast.unparse(kind) else ""
     return ""
+
+
+def _asks_for_tensor(test: ast.expr) -> tuple[str, bool]:
+    """The name of what is a tensor where a condition holds; or, the second, where it does not hold."""
+    match test:
+        case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind]):
+            return (name, False) if ast.unparse(kind) in ("Tensor", "torch.Tensor") else ("", False)
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id="torch"), attr="is_tensor"), args=[ast.Name(id=name)]
+        ):
+            return name, False
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            name, denied = _asks_for_tensor(inner)
+            return (name, not denied) if name else ("", False)
+        case ast.BoolOp(op=ast.And(), values=values):
+            asked = [_asks_for_tensor(each) for each in values]
+            return next(((name, False) for name, denied in asked if name and not denied), ("", False))
+    return "", False
+
+
+def _as_tensor(given: Given) -> Tensor:
+    return Tensor(same(given.symbol), None, None, "argument")
 
 
 def _is_choice(test: ast.expr) -> bool:
@@ -1317,6 +1375,7 @@ def _may_change_default(node: ast.expr) -> bool:
     return ("device" in text and "cuda.device" not in text) or "init_empty" in text
 
 
+_PLAIN_TYPES = frozenset(("int", "float", "bool", "str"))
 _LENIENT = frozenset(("CTCLoss",))
 """Losses that move their targets themselves."""
 _CURRENT = literal("cuda")
