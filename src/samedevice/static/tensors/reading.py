@@ -57,6 +57,8 @@ from samedevice.static.tensors.source import ClassText, Function, SourceText, ca
 
 Environment = dict[str, Any]
 _MOST_STEPS = 60_000
+_MOST_INSIDE = 150_000
+"""Steps in all functions that one function enters; more of them are not told."""
 _DEEPEST = 3
 _DEEPEST_LOOP = 2
 """Loops in loops that are read twice; what one further inside gives is not told."""
@@ -116,12 +118,15 @@ class Reading:
         self._globals: dict[int, Any] = {}
         self._names: dict[int, Environment] = {}
         self._makers: dict[int, tuple[ast.expr, SourceText]] = {}
+        self._inside = 0
+        """Steps in what was entered since the function or the file was begun that is read for itself."""
         self.entered: dict[int, list[Meeting]] = {}
         """What meets in functions of the file with what other functions and statements give them."""
 
     def of(self, function: Function, owner: ClassText | None = None) -> Told:
         """What a function does for any arguments."""
         if id(function) not in self._told:
+            self._inside = 0
             self._told[id(function)] = _Run(self, self.source, 0).whole(function, owner)
         return self._told[id(function)]
 
@@ -136,6 +141,7 @@ class Reading:
     def of_module(self) -> Told:
         """What the statements of the file itself do."""
         if id(self.source.tree) not in self._told:
+            self._inside = 0
             self._told[id(self.source.tree)] = _Run(self, self.source, 0).top(self.source.tree)
         return self._told[id(self.source.tree)]
 
@@ -185,7 +191,9 @@ class Reading:
         self, local: Local, positional: Sequence[Any], keywords: dict[str, Any], depth: int
     ) -> tuple[Any, Sequence[Entered]]:
         nothing: tuple[Any, Sequence[Entered]] = (UNTOLD_VALUE, ())
-        if depth > _DEEPEST or _makes_generator(local.node) or local.home is not None:
+        if depth > _DEEPEST or self._inside > _MOST_INSIDE or local.home is not None:
+            return nothing
+        if _makes_generator(local.node):
             return nothing
         key = (id(local.node), local.owner, tuple(positional), tuple(sorted(keywords.items())))
         try:
@@ -196,6 +204,7 @@ class Reading:
         self._results[key] = nothing  # while it is read: it may call itself
         run = _Run(self, local.source, depth)
         value = run.called(local, positional, keywords)
+        self._inside += run.steps
         if local.source is self.source:
             self.entered.setdefault(id(local.node), []).extend(run.told.meetings)
         own = [Entered(each, local.node, local.source) for each in run.told.meetings if _tells(each)]
