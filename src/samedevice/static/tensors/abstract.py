@@ -77,6 +77,8 @@ class Tensor:
     role: Role = "other"
     sized: bool = False
     """Whether it has dimensions unless another tensor, whose size it was made with, has none."""
+    rank: int = 0
+    """So many dimensions it has at least, as far as the sizes that it was made with are written."""
 
 
 @dataclass(frozen=True, slots=True)

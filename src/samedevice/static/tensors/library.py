@@ -109,7 +109,7 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
     if name in FUNCTIONS["factories"]:
         scalar = False if _shape_has_parts(node) else _scalar(name, positional, keywords)
         sized = scalar is None and _is_sized(node, (*positional, *keywords.values()))
-        return Tensor(_made(run, keywords), scalar, node, "made", sized)
+        return Tensor(_made(run, keywords), scalar, node, "made", sized, _rank(name, positional, keywords))
     if name in FUNCTIONS["of_values"]:
         return _of_values(run, node, first, keywords)
     if name in FUNCTIONS["constructors"]:
@@ -257,7 +257,8 @@ def _tensor_method(
         kept = name in _SHAPELESS or (owner.scalar is False and shaped)
         scalar = owner.scalar if kept else False if _is_shaped(name, positional) else None
         sized = owner.sized and (name in _SHAPELESS or shaped) and scalar is None
-        return Tensor(owner.where, scalar, owner.made, owner.role, sized)
+        rank = owner.rank if name in _SHAPELESS else 0
+        return Tensor(owner.where, scalar, owner.made, owner.role, sized, rank)
     if name in METHODS["same_several"]:
         return Tensor(owner.where, False if name in _PICKED else None, owner.made, owner.role)
     if name in METHODS["meet"] or name in METHODS["meet_strictly"]:
@@ -519,6 +520,16 @@ def _shape_has_parts(node: ast.Call) -> bool:
     shape = node.args[0] if node.args else None
     parts = shape.elts if isinstance(shape, ast.Tuple | ast.List) else []
     return any(not isinstance(each, ast.Starred) for each in parts)
+
+
+def _rank(name: str, positional: Sequence[Any], keywords: Keywords) -> int:
+    """How many dimensions a factory gives, where it is given one number for each, or a list of them."""
+    if name not in _SCALAR_MAKERS:
+        return 0
+    given = [keywords["size"]] if "size" in keywords else list(positional)
+    if len(given) == 1 and isinstance(given[0], Items):
+        return len(given[0].parts)
+    return len(given) if len(given) > 1 else 0
 
 
 def _scalar(name: str, positional: Sequence[Any], keywords: Keywords) -> bool | None:

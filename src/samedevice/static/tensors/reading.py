@@ -193,7 +193,7 @@ class Reading:
         nothing: tuple[Any, Sequence[Entered]] = (UNTOLD_VALUE, ())
         if depth > _DEEPEST or self._inside > _MOST_INSIDE or local.home is not None:
             return nothing
-        if _makes_generator(local.node):
+        if self._gives_something_else(local):
             return nothing
         key = (id(local.node), local.owner, tuple(positional), tuple(sorted(keywords.items())))
         try:
@@ -210,6 +210,29 @@ class Reading:
         own = [Entered(each, local.node, local.source) for each in run.told.meetings if _tells(each)]
         self._results[key] = value, (*own, *run.told.entered)
         return self._results[key]
+
+    def _gives_something_else(self, local: Local) -> bool:
+        """Whether a call of a function does not give what its statements return."""
+        node = local.node
+        if isinstance(node, ast.AsyncFunctionDef) or any(
+            isinstance(each, ast.Yield | ast.YieldFrom) for each in nodes(node)
+        ):
+            return True
+        return any(
+            _decorator(each) not in TRANSPARENT and not self._passes_on(each, local.source)
+            for each in node.decorator_list
+        )
+
+    def _passes_on(self, decorator: ast.expr, source: SourceText) -> bool:
+        """Whether a decorator is a function of the project whose wrapper only calls what it wraps, with the
+        arguments that it is given.
+        """
+        dotted = source.dotted(decorator)
+        function = source.function_named(dotted)
+        if function is None:
+            found = self.project.find(source, dotted) if "." in dotted else None
+            function = found.node if isinstance(found, Local) else None
+        return isinstance(function, ast.FunctionDef) and _only_calls(function)
 
 
 _MOST_ENTERED = 400
@@ -1033,8 +1056,9 @@ class _Run:
             return environment[entry]
         if isinstance(owner, Tensor):
             self._indexed(node, owner, index)
-            scalar = False if _keeps_dimensions(node.slice, owner.scalar is False) else None
-            return Tensor(owner.where, scalar, owner.made, owner.role)
+            left = owner.rank - _taken(node.slice)
+            kept = left > 0 or _keeps_dimensions(node.slice, owner.scalar is False)
+            return Tensor(owner.where, False if kept else None, owner.made, owner.role)
         if isinstance(owner, Listed) and isinstance(node.slice, ast.Slice):
             return owner
         if isinstance(owner, Listed) and isinstance(index, Plain):
@@ -1046,6 +1070,8 @@ class _Run:
                 return owner.parts[index.value]
         if owner == SIZE and not isinstance(node.slice, ast.Slice):
             return NUMBER
+        if owner == SIZE and _is_beginning(node.slice):
+            return SIZE
         return PLAIN if isinstance(owner, Plain) and not owner.known else UNTOLD_VALUE
 
     def _indexed(self, node: ast.Subscript, owner: Tensor, index: Any) -> None:
@@ -1260,6 +1286,29 @@ def _makes_generator(node: Function) -> bool:
     )
 
 
+def _only_calls(decorator: ast.FunctionDef) -> bool:
+    """Whether a decorator gives a function that gives what the decorated one gives for the same arguments."""
+    given = [each.arg for each in decorator.args.args]
+    inner = {each.name: each for each in decorator.body if isinstance(each, ast.FunctionDef)}
+    last = decorator.body[-1]
+    if len(given) != 1 or not (isinstance(last, ast.Return) and isinstance(last.value, ast.Name)):
+        return False
+    wrapper = inner.get(last.value.id)
+    if wrapper is None:
+        return False
+    names = {each.arg for each in nodes(wrapper.args) if isinstance(each, ast.arg)} - _stored(wrapper)
+    returned = [each.value for each in nodes(wrapper) if isinstance(each, ast.Return)]
+    return bool(returned) and all(
+        isinstance(each, ast.Call)
+        and called(each) == given[0]
+        and all(
+            isinstance(part, ast.Name) and part.id in names
+            for part in (x.value if isinstance(x, ast.Starred) else x for x in each.args)
+        )
+        for each in returned
+    )
+
+
 def _decorator(node: ast.expr) -> str:
     return ast.unparse(node.func if isinstance(node, ast.Call) else node).rpartition(".")[2]
 
@@ -1273,6 +1322,25 @@ def _keeps_dimensions(index: ast.expr, large: bool) -> bool:
     ):
         return True
     return large and all(isinstance(each, ast.Constant) and each.value is ... for each in parts)
+
+
+def _taken(index: ast.expr) -> int:
+    """How many dimensions an index may take away."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    kept = [
+        each
+        for each in parts
+        if isinstance(each, ast.Slice) or (isinstance(each, ast.Constant) and each.value in (None, ...))
+    ]
+    return len(parts) - len(kept)
+
+
+def _is_beginning(index: ast.expr) -> bool:
+    """Whether an index is `:n`, of a written number that is not 0, or of all."""
+    match index:
+        case ast.Slice(lower=None, upper=ast.Constant(value=int() as count), step=None):
+            return count > 0
+    return False
 
 
 def picks(index: Any) -> bool:
