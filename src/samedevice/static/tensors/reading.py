@@ -1296,16 +1296,28 @@ def _only_calls(decorator: ast.FunctionDef) -> bool:
     wrapper = inner.get(last.value.id)
     if wrapper is None:
         return False
-    names = {each.arg for each in nodes(wrapper.args) if isinstance(each, ast.arg)} - _stored(wrapper)
+    stored = _stored(wrapper)
+    names = [each.arg for each in (*wrapper.args.posonlyargs, *wrapper.args.args)]
+    names += [wrapper.args.vararg.arg] if wrapper.args.vararg is not None else []
     returned = [each.value for each in nodes(wrapper) if isinstance(each, ast.Return)]
     return bool(returned) and all(
-        isinstance(each, ast.Call)
-        and called(each) == given[0]
-        and all(
-            isinstance(part, ast.Name) and part.id in names
-            for part in (x.value if isinstance(x, ast.Starred) else x for x in each.args)
-        )
+        isinstance(each, ast.Call) and called(each) == given[0] and _hands_on(each, names, stored)
         for each in returned
+    )
+
+
+def _hands_on(call: ast.Call, names: Sequence[str], stored: set[str]) -> bool:
+    """Whether a call is given the parameters of the function around it, in their order and as they came."""
+    parts = [each.value if isinstance(each, ast.Starred) else each for each in call.args]
+    handed = [each.id if isinstance(each, ast.Name) else "" for each in parts]
+    named = [each for each in call.keywords if each.arg is not None]
+    return (
+        handed == list(names[: len(handed)])
+        and stored.isdisjoint(handed)
+        and all(
+            isinstance(each.value, ast.Name) and each.value.id == each.arg and each.arg not in stored
+            for each in named
+        )
     )
 
 
