@@ -87,10 +87,10 @@ def _counts(meeting: Meeting, operand: tuple[ast.expr, Tensor]) -> bool:
     """Whether an operator refuses a tensor of the host beside one of a GPU: one that has dimensions, or that
     it writes.
     """
-    scalar = operand[1].scalar
+    tensor = operand[1]
     if meeting.written and operand is meeting.operands[0]:
         return True
-    return scalar is False or (meeting.strictly and scalar is None)
+    return tensor.scalar is False or tensor.sized or (meeting.strictly and tensor.scalar is None)
 
 
 def _comes_from_host(file: LintedFile, around: Around, value: object, deeper: int = 3) -> bool:

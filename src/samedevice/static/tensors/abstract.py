@@ -75,6 +75,10 @@ class Tensor:
     made: ast.expr | None = None
     """The expression that made it, or that sent it where it is."""
     role: Role = "other"
+    sized: bool = False
+    """Whether it has dimensions unless another tensor, whose size it was made with, has none."""
+    rank: int = 0
+    """So many dimensions it has at least, as far as the sizes that it was made with are written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +213,18 @@ class Record:
 
 
 PLAIN = Plain()
+NUMBER = Plain(int)
+"""A whole number that is not told."""
+SIZE = Plain(tuple)
+"""All of a tensor's size."""
 NONE = Plain(None, True)
 EMPTY = Plain("<no part yet>", True)
 """The part of a list that nothing was put into."""
+
+
+def is_whole(value: Any) -> bool:
+    """Whether something is a whole number, told or not."""
+    return isinstance(value, Plain) and (value == NUMBER or (value.known and type(value.value) is int))
 
 
 def joined(values: Sequence[Any]) -> Any:
@@ -227,6 +240,8 @@ def joined(values: Sequence[Any]) -> Any:
         return Listed(joined([each.part for each in values]), all(each.whole for each in values))
     if all(isinstance(each, Device) for each in values):
         return Device(any_of([each.where for each in values]))
+    if all(is_whole(each) for each in values):
+        return NUMBER
     if all(isinstance(each, Plain) for each in values):
         named = [each.value for each in values if isinstance(each.value, str) and _DEVICE.match(each.value)]
         return Device(any_of([literal(each) for each in named])) if len(named) == len(values) else PLAIN
@@ -249,7 +264,7 @@ def _joined_tensors(tensors: Sequence[Tensor], others: bool) -> Tensor:
     where = any_of([*(each.where for each in tensors), *([NOWHERE] if others else [])])
     alike = all(each.made is first.made and each.role == first.role for each in tensors)
     if strays or alike:
-        return Tensor(where, named.scalar if strays else scalar, named.made, named.role)
+        return Tensor(where, named.scalar if strays else scalar, named.made, named.role, named.sized)
     return Tensor(where, scalar)
 
 

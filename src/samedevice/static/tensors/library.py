@@ -13,8 +13,10 @@ from samedevice.static.tensors.abstract import (
     HOST,
     NONE,
     NOWHERE,
+    NUMBER,
     OTHER,
     PLAIN,
+    SIZE,
     UNTOLD_VALUE,
     Device,
     Given,
@@ -29,6 +31,7 @@ from samedevice.static.tensors.abstract import (
     Tensor,
     Untold,
     Where,
+    is_whole,
     joined,
     likely,
     literal,
@@ -105,7 +108,8 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
     first = positional[0] if positional else keywords.get("input", UNTOLD_VALUE)
     if name in FUNCTIONS["factories"]:
         scalar = False if _shape_has_parts(node) else _scalar(name, positional, keywords)
-        return Tensor(_made(run, keywords), scalar, node, "made")
+        sized = scalar is None and _is_sized(node, (*positional, *keywords.values()))
+        return Tensor(_made(run, keywords), scalar, node, "made", sized, _rank(name, positional, keywords))
     if name in FUNCTIONS["of_values"]:
         return _of_values(run, node, first, keywords)
     if name in FUNCTIONS["constructors"]:
@@ -124,9 +128,8 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
         return Tensor(first.where if placed is None else placed, first.scalar, node, "other")
     if name in FUNCTIONS["first"] and isinstance(first, Tensor):
         whole = name in METHODS["reduce"] and len(positional) == 1 and not keywords
-        return Tensor(
-            first.where, True if whole else None if name in _SHAPES else first.scalar, first.made, first.role
-        )
+        scalar = True if whole else None if name in _SHAPES else first.scalar
+        return Tensor(first.where, scalar, first.made, first.role, first.sized and name not in _SHAPES)
     if name in FUNCTIONS["first_several"] and isinstance(first, Tensor):
         scalar = False if name in _PICKED else None
         return Tensor(first.where, scalar, first.made, first.role)
@@ -226,7 +229,7 @@ def _tensor_method(
 ) -> Any:
     # Long: a case for each kind of method that the table knows.
     if name in METHODS["numbers"]:
-        return PLAIN
+        return _number(name, positional, keywords)
     if name == "to":
         return _moved(owner, node, positional, keywords)
     if name == "cpu":
@@ -250,9 +253,12 @@ def _tensor_method(
             owner = Tensor(owner.where, owner.scalar, owner.made)
         elif name == "bool" and owner.role not in ("made", "attribute"):
             owner = Tensor(owner.where, owner.scalar, owner.made, "mask")
-        kept = name in _SHAPELESS or (owner.scalar is False and name in (_SHAPED if positional else _LARGER))
+        shaped = name in (_SHAPED if positional else _LARGER)
+        kept = name in _SHAPELESS or (owner.scalar is False and shaped)
         scalar = owner.scalar if kept else False if _is_shaped(name, positional) else None
-        return Tensor(owner.where, scalar, owner.made, owner.role)
+        sized = owner.sized and (name in _SHAPELESS or shaped) and scalar is None
+        rank = owner.rank if name in _SHAPELESS else 0
+        return Tensor(owner.where, scalar, owner.made, owner.role, sized, rank)
     if name in METHODS["same_several"]:
         return Tensor(owner.where, False if name in _PICKED else None, owner.made, owner.role)
     if name in METHODS["meet"] or name in METHODS["meet_strictly"]:
@@ -265,6 +271,24 @@ def _tensor_method(
             return owner
         return result
     return UNTOLD_VALUE
+
+
+def _number(name: str, positional: Sequence[Any], keywords: Keywords) -> Plain:
+    """What a method gives that gives no tensor."""
+    if name == "size":
+        return NUMBER if positional or keywords else SIZE
+    return NUMBER if name in ("dim", "numel", "ndimension", "nelement") else PLAIN
+
+
+def _is_sized(node: ast.Call, given: Sequence[Any]) -> bool:
+    """Whether a tensor is made with the size of another: `torch.ones(x.shape)`, `torch.ones(*x.size())`."""
+    starred = [each.value for each in node.args if isinstance(each, ast.Starred)]
+    return SIZE in given or any(
+        isinstance(each, ast.Attribute | ast.Call)
+        and called(each) in ("shape", "size")
+        and not getattr(each, "args", ())
+        for each in starred
+    )
 
 
 def _is_shaped(name: str, positional: Sequence[Any]) -> bool:
@@ -327,6 +351,9 @@ def meeting_of_operator(run: Asking, node: ast.expr | ast.stmt, parts: Sequence[
     if not any(isinstance(value, Tensor) for _, value in parts):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Add):
             return _lists(node.op, [value for _, value in parts])
+        if isinstance(getattr(node, "op", None), ast.Sub | ast.FloorDiv | ast.Mod):
+            if all(is_whole(value) for _, value in parts):
+                return NUMBER
         return PLAIN if all(isinstance(value, Plain) for _, value in parts) else UNTOLD_VALUE
     strictly = isinstance(getattr(node, "op", None), ast.MatMult)
     return _meeting(run, node, parts, strictly, isinstance(node, ast.AugAssign))
@@ -334,6 +361,10 @@ def meeting_of_operator(run: Asking, node: ast.expr | ast.stmt, parts: Sequence[
 
 def _lists(operator: ast.operator, values: Sequence[Any]) -> Any:
     """`[x] * n` and `[x] + [y]`; of what is no list, what is told of numbers."""
+    first = values[0] if values else None
+    if isinstance(operator, ast.Add) and isinstance(first, Items) and first.parts:
+        if all(isinstance(each, Plain) for each in first.parts) and not isinstance(values[1], Items):
+            return Spread(first.parts, ())  # numbers, as of a size
     lists = [each for each in values if isinstance(each, Items | Listed)]
     if isinstance(operator, ast.Mult) and len(lists) == 1:
         only = lists[0]
@@ -345,6 +376,8 @@ def _lists(operator: ast.operator, values: Sequence[Any]) -> Any:
         if all(isinstance(each, Items) for each in lists):
             return Items(tuple(parts))
         return Listed(joined(parts), all(getattr(each, "whole", True) for each in lists))
+    if all(is_whole(each) for each in values):
+        return NUMBER
     return PLAIN if all(isinstance(each, Plain) for each in values) else UNTOLD_VALUE
 
 
@@ -366,14 +399,15 @@ def _meeting(
     scalar = True if all(each.scalar for each in operands) and not strictly else None
     if not strictly and any(each.scalar is False for each in operands):
         scalar = False
+    sized = scalar is None and not strictly and any(each.sized for each in operands)
     where = met(operands, strictly)
     if where.unplaced:
         known = [each for each in operands if each.where.unplaced]
         named = next((each for each in known if each.made is not None), operands[0])
         if strictly and where != DEFAULT and all(each.scalar is False for each in known):
             scalar = False
-        return Tensor(where, scalar, named.made, named.role)
-    return Tensor(where, scalar, made, operands[0].role if len(operands) == 1 else "other")
+        return Tensor(where, scalar, named.made, named.role, sized)
+    return Tensor(where, scalar, made, operands[0].role if len(operands) == 1 else "other", sized)
 
 
 def _met_untold(operands: Sequence[Tensor], strictly: bool) -> Tensor:
@@ -488,6 +522,16 @@ def _shape_has_parts(node: ast.Call) -> bool:
     return any(not isinstance(each, ast.Starred) for each in parts)
 
 
+def _rank(name: str, positional: Sequence[Any], keywords: Keywords) -> int:
+    """How many dimensions a factory gives, where it is given one number for each, or a list of them."""
+    if name not in _SCALAR_MAKERS:
+        return 0
+    given = [keywords["size"]] if "size" in keywords else list(positional)
+    if len(given) == 1 and isinstance(given[0], Items):
+        return len(given[0].parts)
+    return len(given) if len(given) > 1 else 0
+
+
 def _scalar(name: str, positional: Sequence[Any], keywords: Keywords) -> bool | None:
     """Whether a factory makes a tensor of no dimensions."""
     if name not in _SCALAR_MAKERS and name not in ("full", "randint"):
@@ -501,6 +545,10 @@ def _scalar(name: str, positional: Sequence[Any], keywords: Keywords) -> bool | 
             return not parts
         case Plain(known=True, value=int()):
             return name == "full"
+        case Spread() if size.before or size.after:
+            return False
+        case Plain() if size == NUMBER and name != "full":
+            return False
         case Plain():
             return False if name != "full" and len(positional) > 1 else None
         case None:
@@ -521,4 +569,6 @@ def _builtin(name: str, positional: Sequence[Any]) -> Any:
     tensors = any(not isinstance(each, Plain) for each in positional)
     if name in ("min", "max", "sum", "abs", "round") and tensors:
         return UNTOLD_VALUE
+    if name == "len" or (name == "int" and positional) or (positional and all(map(is_whole, positional))):
+        return NUMBER if name in ("len", "int", "min", "max", "abs") else PLAIN
     return PLAIN if name in _NUMBERS else UNTOLD_VALUE

@@ -39,7 +39,8 @@ class Project:
     """Finds what an imported name is in the files around one that is read."""
 
     def __init__(self) -> None:
-        self._files = lru_cache(maxsize=96)(_read)
+        self._texts = lru_cache(maxsize=512)(_read)
+        self._files = lru_cache(maxsize=96)(self._parsed)
         self._found = lru_cache(maxsize=4096)(self._find)
 
     def find(self, source: SourceText, dotted: str) -> Local | ClassName | Library:
@@ -97,7 +98,7 @@ class Project:
     def _find(self, root: Path, dotted: str, depth: int) -> Local | ClassName | Library:
         home, _, name = dotted.rpartition(".")
         path = _file_of(root, home)
-        source = self._files(path) if path is not None and depth < _DEEPEST else None
+        source = self._naming(path, name) if path is not None and depth < _DEEPEST else None
         if source is None:
             return Library(dotted)
         if (function := source.function_named(name)) is not None:
@@ -106,6 +107,8 @@ class Project:
             return ClassName(source.class_text(source.classes[name]))
         if name in source.imports and source.imports[name] != dotted:
             return self._found(root, source.imports[name], depth + 1)
+        if _file_of(root, dotted) is not None:
+            return Library(dotted)  # a file of the package: what has all names of others is not searched
         for star in source.stars:
             found = self._found(root, f"{star}.{name}", depth + 1)
             if not isinstance(found, Library):
@@ -115,7 +118,18 @@ class Project:
             return Library(source.dotted(value))
         return Library(dotted)
 
+    def _naming(self, path: Path, name: str) -> SourceText | None:
+        """A file as a source; None where its text shows that it neither defines nor imports a name."""
+        text = self._texts(path)
+        told = text is not None and (name in text or _ALL_NAMES in text)
+        return self._files(path) if told else None
 
+    def _parsed(self, path: Path) -> SourceText | None:
+        text = self._texts(path)
+        return None if text is None else parse_source(path, text)
+
+
+_ALL_NAMES = "import *"
 _CLASS = re.compile(r"^\s*class (\w+)", re.MULTILINE)
 
 
@@ -161,11 +175,8 @@ def _root(source: SourceText) -> Path:
     return source.path.absolute().parents[parts]
 
 
-def _read(path: Path) -> SourceText | None:
+def _read(path: Path) -> str | None:
     try:
-        if path.stat().st_size > LARGEST:
-            return None
-        text = path.read_bytes().decode("utf-8-sig")
+        return None if path.stat().st_size > LARGEST else path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError):
         return None
-    return parse_source(path, text)

@@ -17,8 +17,10 @@ from samedevice.static.tensors.abstract import (
     EMPTY,
     NONE,
     NOWHERE,
+    NUMBER,
     OTHER,
     PLAIN,
+    SIZE,
     UNTOLD_VALUE,
     ClassName,
     Device,
@@ -55,6 +57,8 @@ from samedevice.static.tensors.source import ClassText, Function, SourceText, ca
 
 Environment = dict[str, Any]
 _MOST_STEPS = 60_000
+_MOST_INSIDE = 150_000
+"""Steps in all functions that one function enters; more of them are not told."""
 _DEEPEST = 3
 _DEEPEST_LOOP = 2
 """Loops in loops that are read twice; what one further inside gives is not told."""
@@ -114,12 +118,15 @@ class Reading:
         self._globals: dict[int, Any] = {}
         self._names: dict[int, Environment] = {}
         self._makers: dict[int, tuple[ast.expr, SourceText]] = {}
+        self._inside = 0
+        """Steps in what was entered since the function or the file was begun that is read for itself."""
         self.entered: dict[int, list[Meeting]] = {}
         """What meets in functions of the file with what other functions and statements give them."""
 
     def of(self, function: Function, owner: ClassText | None = None) -> Told:
         """What a function does for any arguments."""
         if id(function) not in self._told:
+            self._inside = 0
             self._told[id(function)] = _Run(self, self.source, 0).whole(function, owner)
         return self._told[id(function)]
 
@@ -134,6 +141,7 @@ class Reading:
     def of_module(self) -> Told:
         """What the statements of the file itself do."""
         if id(self.source.tree) not in self._told:
+            self._inside = 0
             self._told[id(self.source.tree)] = _Run(self, self.source, 0).top(self.source.tree)
         return self._told[id(self.source.tree)]
 
@@ -183,7 +191,9 @@ class Reading:
         self, local: Local, positional: Sequence[Any], keywords: dict[str, Any], depth: int
     ) -> tuple[Any, Sequence[Entered]]:
         nothing: tuple[Any, Sequence[Entered]] = (UNTOLD_VALUE, ())
-        if depth > _DEEPEST or _makes_generator(local.node) or local.home is not None:
+        if depth > _DEEPEST or self._inside > _MOST_INSIDE or local.home is not None:
+            return nothing
+        if self._gives_something_else(local):
             return nothing
         key = (id(local.node), local.owner, tuple(positional), tuple(sorted(keywords.items())))
         try:
@@ -194,11 +204,35 @@ class Reading:
         self._results[key] = nothing  # while it is read: it may call itself
         run = _Run(self, local.source, depth)
         value = run.called(local, positional, keywords)
+        self._inside += run.steps
         if local.source is self.source:
             self.entered.setdefault(id(local.node), []).extend(run.told.meetings)
         own = [Entered(each, local.node, local.source) for each in run.told.meetings if _tells(each)]
         self._results[key] = value, (*own, *run.told.entered)
         return self._results[key]
+
+    def _gives_something_else(self, local: Local) -> bool:
+        """Whether a call of a function does not give what its statements return."""
+        node = local.node
+        if isinstance(node, ast.AsyncFunctionDef) or any(
+            isinstance(each, ast.Yield | ast.YieldFrom) for each in nodes(node)
+        ):
+            return True
+        return any(
+            _decorator(each) not in TRANSPARENT and not self._passes_on(each, local.source)
+            for each in node.decorator_list
+        )
+
+    def _passes_on(self, decorator: ast.expr, source: SourceText) -> bool:
+        """Whether a decorator is a function of the project whose wrapper only calls what it wraps, with the
+        arguments that it is given.
+        """
+        dotted = source.dotted(decorator)
+        function = source.function_named(dotted)
+        if function is None:
+            found = self.project.find(source, dotted) if "." in dotted else None
+            function = found.node if isinstance(found, Local) else None
+        return isinstance(function, ast.FunctionDef) and _only_calls(function)
 
 
 _MOST_ENTERED = 400
@@ -318,6 +352,8 @@ class _Run:
                 environment[name] = lists[name]
             elif name in arrays:
                 environment[name] = Given(name, array=True)
+            elif isinstance(each.annotation, ast.Name) and each.annotation.id in _PLAIN_TYPES:
+                environment[name] = NUMBER if each.annotation.id == "int" else PLAIN
             else:
                 environment[name] = self._module_of(each) or Given(name)
         if owner is not None and given.args and not _is_static(function):
@@ -448,8 +484,12 @@ class _Run:
             fallen = dict(environment) | dict.fromkeys(_stored(node), UNTOLD_VALUE)
         asks = asks_for_device(node.test)
         before, self.elsewhere = self.elsewhere, self.elsewhere or (asks and truth is None)
+        tensor, denied = _asks_for_tensor(node.test)
+        if truth is None and denied and isinstance(environment.get(tensor), Given):
+            fallen = dict(environment) if fallen is None else fallen
+            fallen[tensor] = _as_tensor(environment[tensor])
         try:  # what is made on one of the ways is where the answer says
-            self.ways(ways, environment, asks, fallen, _no_tensor(node.test))
+            self.ways(ways, environment, asks, fallen, _no_tensor(node.test), "" if denied else tensor)
         finally:
             self.elsewhere = before
 
@@ -479,18 +519,21 @@ class _Run:
         by_device: bool = False,
         fallen: Environment | None = None,
         no_tensor: str = "",
+        tensor: str = "",
     ) -> None:
         """Several ways to go on, each on its own copy of the names; then what holds after all of them.
 
         Where a question about devices decides, what is left on the host meets what is there, too. `fallen`
-        are the names of the way that does nothing, where they are not what they were; `no_tensor` is the name
-        of what is none on the first way.
+        are the names of the other ways, where they are not what they were; `no_tensor` is the name of what is
+        none on the first way, and `tensor` that of what is one there.
         """
         before, outcomes = dict(environment), []
         for each in blocks:
             own = dict(before if fallen is None or each is blocks[0] else fallen)
             if each is blocks[0] and isinstance(own.get(no_tensor), Given):
                 own[no_tensor] = UNTOLD_VALUE
+            if each is blocks[0] and isinstance(own.get(tensor), Given):
+                own[tensor] = _as_tensor(own[tensor])
             try:
                 self.block(each, own)
             except _End:
@@ -644,6 +687,8 @@ class _Run:
                         own = _spread_part(value, number, len(parts))
                     if isinstance(value, Listed):
                         own = value.part
+                    if value == SIZE and not isinstance(part, ast.Starred):
+                        own = NUMBER
                     if isinstance(value, Tensor) and not isinstance(part, ast.Starred):
                         own = Tensor(value.where, None, value.made, value.role)
                     self.assign(part, own, environment)
@@ -715,6 +760,8 @@ class _Run:
         match owner:
             case Library(name=whole):
                 return self.project.find(self.source, f"{whole}.{name}")
+            case ClassName(text=text) if (found := self._of_class(owner, text, name)) is not None:
+                return found
             case Object(text=text):
                 return attribute_of_self(self, text, name)
             case Record() if (part := owner.part(name)) is not UNTOLD_VALUE:
@@ -722,7 +769,7 @@ class _Run:
             case Tensor() if name == "device":
                 return Device(owner.where)
             case Tensor() if name in _NUMBERS:
-                return PLAIN
+                return SIZE if name == "shape" else PLAIN
             case Tensor() if name in _SAME:
                 return owner
             case Tensor() if owner.where.kind == "part" and not _is_method(name):
@@ -740,8 +787,19 @@ class _Run:
         if name == "device":
             return Device(same(f"{ast.unparse(node.value)}.device:{node.lineno}"))
         if name in ("dtype", "shape", "ndim") or name.endswith("dtype"):
-            return PLAIN
+            return SIZE if name == "shape" else PLAIN
+        if name == "data" and isinstance(owner, Given):
+            return owner
         return Method(owner, name)
+
+    def _of_class(self, owner: ClassName, text: ClassText, name: str) -> Local | None:
+        """A method that is asked of its class; one of the class itself is bound to it."""
+        for each in self.project.lineage(text):
+            if name in each.methods:
+                function = each.methods[name]
+                bound = any(_decorator(decorator) == "classmethod" for decorator in function.decorator_list)
+                return Local(function, each.source, owner if bound else None)
+        return None
 
     def _call(self, node: ast.Call, environment: Environment) -> Any:
         self.names = environment
@@ -858,9 +916,13 @@ class _Run:
             self._enter(module, positional, keywords)
         if module.where.kind == "literal":
             return self._placed_called(module, node, positional, keywords)
-        if not module.symbol or (
-            any(_on_host(value) for _, value in tensors) and keeps_nothing(self, module.kind)
-        ):
+        if module.symbol and keeps_nothing(self, module.kind):
+            given = self._enter(module, positional, keywords)
+            if isinstance(given, Tensor) and not any(each.startswith("self") for each in given.where.of):
+                return given
+            if any(_on_host(value) for _, value in tensors):
+                return UNTOLD_VALUE
+        if not module.symbol:
             return UNTOLD_VALUE
         given = Tensor(Where("part", (module.symbol,)), None, None, "output")
         # What else a part is given may be lengths or flags, which it reads on the host.
@@ -936,7 +998,11 @@ class _Run:
         truth = self._truth(node.test, environment)
         if truth is not None:
             return self.value(node.body if truth else node.orelse, environment)
-        return joined([self.value(node.body, environment), self.value(node.orelse, environment)])
+        ways = [environment, environment]
+        tensor, denied = _asks_for_tensor(node.test)
+        if isinstance(environment.get(tensor), Given):
+            ways[denied] = environment | {tensor: _as_tensor(environment[tensor])}
+        return joined([self.value(node.body, ways[0]), self.value(node.orelse, ways[1])])
 
     def _bool(self, node: ast.BoolOp, environment: Environment) -> Any:
         values = [self.value(each, environment) for each in node.values]
@@ -990,8 +1056,9 @@ class _Run:
             return environment[entry]
         if isinstance(owner, Tensor):
             self._indexed(node, owner, index)
-            scalar = False if _keeps_dimensions(node.slice, owner.scalar is False) else None
-            return Tensor(owner.where, scalar, owner.made, owner.role)
+            left = owner.rank - _taken(node.slice)
+            kept = left > 0 or _keeps_dimensions(node.slice, owner.scalar is False)
+            return Tensor(owner.where, False if kept else None, owner.made, owner.role)
         if isinstance(owner, Listed) and isinstance(node.slice, ast.Slice):
             return owner
         if isinstance(owner, Listed) and isinstance(index, Plain):
@@ -1001,6 +1068,10 @@ class _Run:
         if isinstance(owner, Items) and isinstance(index, Plain) and isinstance(index.value, int):
             if index.known and -len(owner.parts) <= index.value < len(owner.parts):
                 return owner.parts[index.value]
+        if owner == SIZE and not isinstance(node.slice, ast.Slice):
+            return NUMBER
+        if owner == SIZE and _is_beginning(node.slice):
+            return SIZE
         return PLAIN if isinstance(owner, Plain) and not owner.known else UNTOLD_VALUE
 
     def _indexed(self, node: ast.Subscript, owner: Tensor, index: Any) -> None:
@@ -1056,6 +1127,28 @@ def _no_tensor(test: ast.expr) -> str:
         ):
             return name if "Tensor" in ast.unparse(kind) else ""
     return ""
+
+
+def _asks_for_tensor(test: ast.expr) -> tuple[str, bool]:
+    """The name of what is a tensor where a condition holds; or, the second, where it does not hold."""
+    match test:
+        case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind]):
+            return (name, False) if ast.unparse(kind) in ("Tensor", "torch.Tensor") else ("", False)
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id="torch"), attr="is_tensor"), args=[ast.Name(id=name)]
+        ):
+            return name, False
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            name, denied = _asks_for_tensor(inner)
+            return (name, not denied) if name else ("", False)
+        case ast.BoolOp(op=ast.And(), values=values):
+            asked = [_asks_for_tensor(each) for each in values]
+            return next(((name, False) for name, denied in asked if name and not denied), ("", False))
+    return "", False
+
+
+def _as_tensor(given: Given) -> Tensor:
+    return Tensor(same(given.symbol), None, None, "argument")
 
 
 def _is_choice(test: ast.expr) -> bool:
@@ -1193,6 +1286,41 @@ def _makes_generator(node: Function) -> bool:
     )
 
 
+def _only_calls(decorator: ast.FunctionDef) -> bool:
+    """Whether a decorator gives a function that gives what the decorated one gives for the same arguments."""
+    given = [each.arg for each in decorator.args.args]
+    inner = {each.name: each for each in decorator.body if isinstance(each, ast.FunctionDef)}
+    last = decorator.body[-1]
+    if len(given) != 1 or not (isinstance(last, ast.Return) and isinstance(last.value, ast.Name)):
+        return False
+    wrapper = inner.get(last.value.id)
+    if wrapper is None:
+        return False
+    stored = _stored(wrapper)
+    names = [each.arg for each in (*wrapper.args.posonlyargs, *wrapper.args.args)]
+    names += [wrapper.args.vararg.arg] if wrapper.args.vararg is not None else []
+    returned = [each.value for each in nodes(wrapper) if isinstance(each, ast.Return)]
+    return bool(returned) and all(
+        isinstance(each, ast.Call) and called(each) == given[0] and _hands_on(each, names, stored)
+        for each in returned
+    )
+
+
+def _hands_on(call: ast.Call, names: Sequence[str], stored: set[str]) -> bool:
+    """Whether a call is given the parameters of the function around it, in their order and as they came."""
+    parts = [each.value if isinstance(each, ast.Starred) else each for each in call.args]
+    handed = [each.id if isinstance(each, ast.Name) else "" for each in parts]
+    named = [each for each in call.keywords if each.arg is not None]
+    return (
+        handed == list(names[: len(handed)])
+        and stored.isdisjoint(handed)
+        and all(
+            isinstance(each.value, ast.Name) and each.value.id == each.arg and each.arg not in stored
+            for each in named
+        )
+    )
+
+
 def _decorator(node: ast.expr) -> str:
     return ast.unparse(node.func if isinstance(node, ast.Call) else node).rpartition(".")[2]
 
@@ -1206,6 +1334,25 @@ def _keeps_dimensions(index: ast.expr, large: bool) -> bool:
     ):
         return True
     return large and all(isinstance(each, ast.Constant) and each.value is ... for each in parts)
+
+
+def _taken(index: ast.expr) -> int:
+    """How many dimensions an index may take away."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    kept = [
+        each
+        for each in parts
+        if isinstance(each, ast.Slice) or (isinstance(each, ast.Constant) and each.value in (None, ...))
+    ]
+    return len(parts) - len(kept)
+
+
+def _is_beginning(index: ast.expr) -> bool:
+    """Whether an index is `:n`, of a written number that is not 0, or of all."""
+    match index:
+        case ast.Slice(lower=None, upper=ast.Constant(value=int() as count), step=None):
+            return count > 0
+    return False
 
 
 def picks(index: Any) -> bool:
@@ -1317,6 +1464,7 @@ def _may_change_default(node: ast.expr) -> bool:
     return ("device" in text and "cuda.device" not in text) or "init_empty" in text
 
 
+_PLAIN_TYPES = frozenset(("int", "float", "bool", "str"))
 _LENIENT = frozenset(("CTCLoss",))
 """Losses that move their targets themselves."""
 _CURRENT = literal("cuda")
