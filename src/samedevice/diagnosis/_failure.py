@@ -12,7 +12,13 @@ from samedevice.events import Decision, Event, EventKind, Operand, Place, Placem
 from samedevice.messages import short_operator
 from samedevice.provenance.dispatch import mapped
 from samedevice.provenance.flow import Flow, Root
-from samedevice.provenance.named_devices import WRITES_ANEW, chooses_a_device, given_once, takes_arguments
+from samedevice.provenance.named_devices import (
+    WRITES_ANEW,
+    given_once,
+    moves_others,
+    reads_a_size,
+    takes_arguments,
+)
 from samedevice.provenance.syntax import methods_called, names_of, parsed
 
 FACTORY = re.compile(
@@ -585,14 +591,21 @@ class Failure:
         met = {each.device for each in self.event.operands if each is not operand}
         return met == {steps[1].device} and steps[1].device.startswith("cuda")
 
-    def made_beside_placed(self, operand: Operand) -> bool:
-        """Whether a function made it without a device that chooses one for something else, or was given a
-        tensor whose size or values it read for it.
-        """
+    def forgotten(self, operand: Operand) -> bool:
+        """Whether a function made it without a device, and puts something else on one."""
+        born = self._made_by_a_function(operand)
+        return born is not None and moves_others(born)
+
+    def sized_by_an_argument(self, operand: Operand) -> bool:
+        """Whether a function made it without a device, as large as something that it was given."""
+        born = self._made_by_a_function(operand)
+        return born is not None and reads_a_size(born)
+
+    def _made_by_a_function(self, operand: Operand) -> Place | None:
         born = self.born(operand)
         if born is None or born.source != "default" or born.at is None or not takes_arguments(born.at):
-            return False
-        return chooses_a_device(born.at)
+            return None
+        return born.at
 
     def left_others(self, operand: Operand) -> bool:
         """Whether the operand is on a GPU and all that it met was left behind on the host.

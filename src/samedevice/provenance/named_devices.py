@@ -348,25 +348,28 @@ def given_once(place: Place, name: str) -> bool:
     )
 
 
-def chooses_a_device(place: Place) -> bool:
-    """Whether the innermost function around a line chooses a device in another line, or reads in this one how
-    large something is that it was given.
-    """
+def moves_others(place: Place) -> bool:
+    """Whether the innermost function around a line puts something else on a device, in another line."""
     function = function_at(place.file, place.line)
-    if function is None:
-        return False
-    for node in ast.walk(function):
+    for node in ast.walk(function) if function is not None else ():
         match node:
-            case ast.keyword(arg="device") | ast.Attribute(attr="cuda" | "device") if (
-                node.lineno != place.line
-            ):
+            case (
+                ast.Call(func=ast.Attribute(attr="cuda"))
+                | ast.Call(
+                    func=ast.Attribute(attr="to"),
+                    args=[ast.Name() | ast.Constant() | ast.Attribute(attr="device")],
+                )
+                | ast.Call(keywords=[*_, ast.keyword(arg="device")])
+            ) if node.lineno != place.line:
                 return True
-            case ast.Call(
-                func=ast.Attribute(attr="to"),
-                args=[ast.Name() | ast.Constant() | ast.Attribute(attr="device")],
-            ):
-                if node.lineno != place.line:
-                    return True
+    return False
+
+
+def reads_a_size(place: Place) -> bool:
+    """Whether a line reads how large something is that the innermost function around it was given."""
+    function = function_at(place.file, place.line)
+    for node in ast.walk(function) if function is not None else ():
+        match node:
             case (
                 ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)])
                 | ast.Attribute(value=ast.Name(id=name), attr="shape" | "size")

@@ -84,20 +84,36 @@ def is_reusable(script: Script, line: int) -> bool:
 
 
 def told_by_function(script: Script, line: int) -> str | None:
-    """The device that a function names elsewhere, or that of a tensor whose sizes the statement at this line
-    reads.
+    """The device of a tensor whose sizes the statement at this line reads; or that to which the function
+    sends something else, or which it names.
     """
     here = script.scope(line)
     if not isinstance(here, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return None
     inside = [each for each in ast.walk(here) if isinstance(each, ast.Attribute)]
     sizes = [each for each in inside if each.attr in ("shape", "size") and _in_line(script, each, line)]
-    for read in (*sizes, *(each for each in inside if each.attr == "device")):
-        name = script.text(read.value)
-        known = name.isidentifier() and name not in ("torch", "self", "cls")
-        if known and script.bound(name, here, line, line):
-            return f"{name}.device"
+    told = [f"{script.text(each.value)}.device" for each in sizes]
+    told += [script.text(each) for each in _sent_to(here)]
+    told += [script.text(each) for each in inside if each.attr == "device"]
+    for text in told:
+        name = text.partition(".")[0]
+        known = re.fullmatch(r"[^\W\d]\w*(\.device)?", text) and name not in ("torch", "cls")
+        early = here.name == "__init__" and name == "self"  # it may not be there yet
+        if known and not early and text != "self" and script.bound(text, here, line, line):
+            return text
     return None
+
+
+def _sent_to(function: ast.AST) -> Iterator[ast.expr]:
+    """What a function names as the device of something: `.to(device)`, `device=self.device`."""
+    for node in ast.walk(function):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(attr="to"), args=[(ast.Name() | ast.Attribute(attr="device")) as given]
+            ):
+                yield given
+            case ast.keyword(arg="device", value=(ast.Name() | ast.Attribute(attr="device")) as given):
+                yield given
 
 
 def _in_line(script: Script, node: ast.expr, line: int) -> bool:

@@ -62,7 +62,8 @@ def _detect(failure: Failure) -> Hint | None:
         if (argument := failure.stayed_behind(operand)) is not None:
             came = Phrase("rules.extra-input-on-wrong-device.stayed-behind", operand=argument)
             return Hint(4.9 if _made_by_caller(failure, operand) else 7.5, came, operand.name)
-    return _sent_to_itself(failure) or _handed_in(failure) or _after_the_model(failure)
+    looks = (_sent_to_itself, _handed_in, _after_the_model, _forgotten)
+    return next((hint for look in looks if (hint := look(failure)) is not None), None)
 
 
 def _made_by_caller(failure: Failure, operand: Operand) -> bool:
@@ -122,6 +123,22 @@ def _handed_in(failure: Failure) -> Hint | None:
             if failure.left_others(operand):
                 return Hint(5, Phrase("because.on-host", operand=failure.written(away[0])), away[0].name)
             return Hint(5, placed, operand.name)
+    return None
+
+
+def _forgotten(failure: Failure) -> Hint | None:
+    """What a function of the script made without a device, beside others that it put on one, met what a model
+    computed.
+    """
+    if failure.in_model or not failure.by_user(failure.event.at):
+        return None
+    for operand in failure.plain:
+        others = [each for each in failure.event.operands if each.device != operand.device]
+        born = failure.born(operand)
+        elsewhere = born is not None and born.at is not None and not failure.made_here(operand)
+        if elsewhere and any(failure.activation(each) for each in others) and failure.forgotten(operand):
+            came = Phrase("rules.extra-input-on-wrong-device.forgotten", operand=failure.written(operand))
+            return Hint(6.4, came, operand.name)
     return None
 
 
@@ -214,6 +231,10 @@ RULE = Rule(
         "stayed-behind": {
             "en": "the argument {operand} is on another device than the other arguments",
             "zh": "参数 {operand} 与其他参数不在同一设备上",
+        },
+        "forgotten": {
+            "en": "the function that made {operand} put others on a device, and not this one",
+            "zh": "创建 {operand} 的函数把其他张量放到了设备上，唯独漏了它",
         },
         "read-on-host": {
             "en": "{op} reads {operand} on the host, and it is on {device}",

@@ -114,7 +114,11 @@ def _beside_the_model(failure: Failure) -> Hint | None:
             continue  # a part of what computes
         if failure.feeds_backward or (compared and failure.born(label) is not None):
             phrase = Phrase("rules.loss-or-label-on-other-device.label", operand=failure.written(label))
-            return Hint(4.6 if failure.made_beside_placed(label) else 6.5, phrase, label.name)
+            return Hint(
+                4.6 if failure.forgotten(label) or failure.sized_by_an_argument(label) else 6.5,
+                phrase,
+                label.name,
+            )
     return None
 
 

@@ -199,8 +199,8 @@ def _by_script(failure: Failure) -> Hint | None:
         born = failure.born(operand)
         here = failure.by_user(failure.event.at) and operand.device == "cpu" and born is not None
         if here and _apart(failure, operand) and operand.from_argument is None:
-            beside = failure.made_beside_placed(operand)
-            return _without_device(6.4 if beside else 4.5, failure, operand)
+            sized = failure.sized_by_an_argument(operand)
+            return _without_device(6.4 if sized else 4.5, failure, operand)
     return None
 
 
