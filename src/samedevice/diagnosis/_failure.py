@@ -392,6 +392,18 @@ class Failure:
         given = newest.said is not None and given_once(made, newest.said)
         return newest.said if given and now and operand.device not in now else None
 
+    def filled_here(self, operand: Operand) -> str | None:
+        """The attribute of an object that the operand alone comes from, where the failing function writes a
+        part of it.
+        """
+        text = self.expression(operand)
+        roots = self.flow.roots(text) if text is not None else frozenset()
+        held = {root.text for root in roots if root.kind == "attribute"} if len(roots) == 1 else set()
+        given = (operand.from_argument or "").partition("[")[0]
+        held |= {given} if "." in given else set()
+        written = self.flow.filled()
+        return next((name for name in held if any(each.startswith(f"{name}[") for each in written)), None)
+
     def as_given(self) -> Failure:
         """The same with operands that the failing call computed itself called by its arguments."""
         named = {

@@ -87,6 +87,15 @@ class Flow:
     def __init__(self, stack: Sequence[Place]) -> None:
         self._frames = _frames(stack)
 
+    def filled(self) -> frozenset[str]:
+        """What the failing function writes into by an index, as it is written."""
+        function = self._frames[0].function if self._frames else None
+        return frozenset(
+            ast.unparse(node)
+            for node in (ast.walk(function) if function is not None else ())
+            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+        )
+
     def is_local(self, name: str) -> bool:
         """Whether the failing function gives a name its value, or gets it as an argument."""
         function = self._frames[0].function if self._frames else None

@@ -77,6 +77,7 @@ def _detect(failure: Failure) -> Hint | None:
     return (
         _recurrent(failure)
         or _of_another_call(failure)
+        or _filled(failure)
         or _reordered(failure)
         or _held(failure)
         or _written(failure)
@@ -99,6 +100,18 @@ def _recurrent(failure: Failure) -> Hint | None:
         apart = any(each.device != state.device for each in failure.event.operands)
         if state.name.partition("[")[0] == "hx" and apart and not failure.made_here(state):
             return _kept(8, failure, state, state)
+    return None
+
+
+def _filled(failure: Failure) -> Hint | None:
+    """What an object keeps, and the failing function of a module with weights fills piece by piece."""
+    if not failure.in_model:
+        return None
+    for state in failure.plain:
+        apart = any(each.device != state.device for each in failure.event.operands)
+        if apart and not failure.activation(state) and (held := failure.filled_here(state)) is not None:
+            key = "rules.cache-or-beam-state-on-wrong-device.kept"
+            return Hint(8.6, Phrase(key, operand=failure.written(state), holder=held), state.name)
     return None
 
 

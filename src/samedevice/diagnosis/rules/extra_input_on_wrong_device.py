@@ -138,7 +138,7 @@ def _forgotten(failure: Failure) -> Hint | None:
         elsewhere = born is not None and born.at is not None and not failure.made_here(operand)
         if elsewhere and any(failure.activation(each) for each in others) and failure.forgotten(operand):
             came = Phrase("rules.extra-input-on-wrong-device.forgotten", operand=failure.written(operand))
-            return Hint(6.4, came, operand.name)
+            return Hint(7.7, came, operand.name)
     return None
 
 

@@ -75,6 +75,9 @@ def _not_predicted(failure: Failure) -> Operand | None:
     """Of the operands of a loss the one that is no prediction: alone, or on the host, or not given first."""
     if failure.alone is not None:
         return failure.alone
+    given = [each for each in failure.plain if not failure.activation(each)]
+    if len(given) == 1 and len(failure.plain) > 1:
+        return given[0]
     target = next((each for each in failure.plain if each.name in ("target", "weight", "pos_weight")), None)
     first, *_ = [*failure.flow.arguments(), None]
     later = [each for each in failure.plain if each.local is not None and each.local != first]

@@ -110,9 +110,9 @@ def _copy_left(failure: Failure) -> Hint | None:
     """A copy of a model, whose weights a statement goes over beside those of the model, was never moved."""
     kept = kept_beside_parameters(failure)
     newest = None if kept is None else kept.decision
-    if kept is None or kept.role or newest is None or newest.kind != "created" or kept.device != "cpu":
+    if kept is None or newest is None or newest.kind != "created" or kept.device != "cpu":
         return None
-    if not failure.of_module_there(kept):
+    if kept.role != "parameter" and not failure.of_module_there(kept):
         return None
     return Hint(9.6, Phrase("because.never-moved", operand=failure.written(kept)), kept.name)
 
