@@ -27,6 +27,42 @@ for _ in range(3):
 """,
         ["PULL = torch.tensor([0.0, -1.0], device=DEV)"],
     ),
+    "a part of a batch that a model is called with and reads twice": (
+        """\
+from collections import namedtuple
+
+import torch
+from torch import nn
+
+Batch = namedtuple("Batch", "points empty")
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(2, 2)
+
+    def forward(self, x, empty):
+        h = self.lin(x)
+        h = h.masked_fill(empty, 0.0)
+        return self.last(h, empty)
+
+    def last(self, h, empty):
+        return torch.where(empty, h, h + 1)
+
+def loaded():
+    return Batch(torch.ones(4, 2), torch.zeros(4, 2, dtype=torch.bool))
+
+def run(device):
+    net = Net().to(device)
+    for _ in range(3):
+        batch = loaded()
+        points = batch.points.to(device)
+        net(points, batch.empty)
+
+run("cuda:1")
+""",
+        ["        net(points, batch.empty.to(device))"],
+    ),
     "a table that is kept by its size": (
         """\
 import torch

@@ -54,6 +54,7 @@ def lasting_fix(failure: Failure, script: Script | None, guilty: Operand | None)
         if attribute_of(failure, guilty) is None and _comes_round(failure, guilty):
             changes += _before_use(failure, script, guilty)
             changes += _where_handed(failure, script, guilty, device)
+            changes += _where_passed(failure, script, guilty, device)
             return _first(failure, script, guilty, changes)  # each turn brings another one, as a loader does
         changes += _where_decided(failure, script, guilty, device)
         changes += _where_kept(failure, script, guilty, device)
@@ -64,6 +65,7 @@ def lasting_fix(failure: Failure, script: Script | None, guilty: Operand | None)
         if _near(failure, script, guilty):
             changes += _where_decided(failure, script, guilty, device)
         changes += _where_handed(failure, script, guilty, device)
+        changes += _where_passed(failure, script, guilty, device)
     return _first(failure, script, guilty, changes)
 
 
@@ -253,6 +255,48 @@ def _where_handed(failure: Failure, script: Script, guilty: Operand, device: str
     if target is not None and isinstance(own, ast.stmt):
         line = f"{item} = {item}.to({target})"
         yield with_line_before(script, own, line), Phrase("fix.input-to", operand=item, device=target)
+
+
+def _where_passed(failure: Failure, script: Script, guilty: Operand, device: str) -> _Change:
+    """In the call of the model, outside of it, that hands the tensor in: all that read it get the copy."""
+    if guilty.device != "cpu" or guilty.from_argument is None or failure.dispatched:
+        return
+    flow, depth, passed = failure.flow, 0, None
+    name = failure.expression(guilty)
+    for _ in range(_STEPS):
+        if not flow.readable or name is None or not name.isidentifier():
+            break
+        frame = flow.frame(depth)
+        found = [each for each in reaching(name, frame.scope, frame.statement) if each.replaces]
+        if len(found) == 1 and isinstance(found[0].value, ast.Name) and found[0].item is None:
+            name = found[0].value.id
+            continue
+        given = flow.given(name, depth) if not found else None
+        if given is None:
+            break
+        passed, depth = given
+        name = passed.id if isinstance(passed, ast.Name) else None
+    home = None if passed is None else script.scope(passed.lineno)
+    if passed is None or home is None or flow.frame(depth).place.file != script.file:
+        return
+    owner = script.class_of(home)
+    if owner is not None and any(each.kind == owner.name for each in failure.event.running):
+        return  # a part of the model calls another one
+    target = device_at(failure, script, device, passed.lineno)
+    own = next((node for node in ast.walk(script.tree) if _is(node, passed)), None)
+    if target is not None and isinstance(own, (ast.Name, ast.Attribute, ast.Subscript)):
+        title = Phrase("fix.input-to", operand=script.text(own), device=target)
+        yield moved(script, own, target), title
+
+
+def _is(node: ast.AST, other: ast.expr) -> bool:
+    """Whether a node of the script is that one of another reading of it."""
+    return (
+        type(node) is type(other)
+        and isinstance(node, ast.expr)
+        and (node.lineno, node.col_offset, node.end_col_offset)
+        == (other.lineno, other.col_offset, other.end_col_offset)
+    )
 
 
 def _at_same(node: ast.AST, statement: ast.stmt) -> bool:
