@@ -617,6 +617,8 @@ class Failure:
         born = self.born(operand)
         if born is None or born.source != "default" or born.at is None or not takes_arguments(born.at):
             return None
+        if born.at.function == "__init__" or self.from_attribute(operand):
+            return None  # an object keeps it
         return born.at
 
     def left_others(self, operand: Operand) -> bool:
