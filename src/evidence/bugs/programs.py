@@ -73,7 +73,9 @@ def outcome(program: Path) -> Outcome:
         report = Path(folder) / "report.json"
         command = [sys.executable, "-m", "samedevice", "run", "--machine", "2x24GB", "--json", str(report)]
         try:
-            subprocess.run([*command, str(program)], capture_output=True, check=False, timeout=_LIMIT)
+            subprocess.run(
+                [*command, str(program)], capture_output=True, check=False, timeout=_LIMIT, cwd=folder
+            )
             found = json.loads(report.read_text("utf-8"))["findings"]
         except (subprocess.TimeoutExpired, OSError, ValueError):
             found = []

@@ -283,20 +283,13 @@ def _where_passed(failure: Failure, script: Script, guilty: Operand, device: str
     if owner is not None and any(each.kind == owner.name for each in failure.event.running):
         return  # a part of the model calls another one
     target = device_at(failure, script, device, passed.lineno)
-    own = next((node for node in ast.walk(script.tree) if _is(node, passed)), None)
-    if target is not None and isinstance(own, (ast.Name, ast.Attribute, ast.Subscript)):
+    read = (
+        node for node in ast.walk(script.tree) if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
+    )
+    own = next((node for node in read if same_span(node, passed)), None)
+    if target is not None and own is not None:
         title = Phrase("fix.input-to", operand=script.text(own), device=target)
         yield moved(script, own, target), title
-
-
-def _is(node: ast.AST, other: ast.expr) -> bool:
-    """Whether a node of the script is that one of another reading of it."""
-    return (
-        type(node) is type(other)
-        and isinstance(node, ast.expr)
-        and (node.lineno, node.col_offset, node.end_col_offset)
-        == (other.lineno, other.col_offset, other.end_col_offset)
-    )
 
 
 def _at_same(node: ast.AST, statement: ast.stmt) -> bool:

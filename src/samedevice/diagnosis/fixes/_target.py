@@ -47,25 +47,18 @@ def target_at(failure: Failure, script: Script | None, guilty: Operand, line: in
         for text in _derived(failure, script, guilty, others, line):
             return Target(text, True, text)
     device = devices.pop()
-    if script is not None and is_reusable(script, line) and not own(device, failure):
-        hand = (
-            device_at(failure, script, device, line)
-            if _chosen_by_nobody(failure, script, guilty, line)
-            else None
-        )
-        told = hand or told_by_function(script, line)
-        return Target(told, True, told) if told is not None else None
-    if len(wanted(failure, guilty)) > 1 and not own(device, failure):
+    of_rank = own(device, failure)
+    reusable = script is not None and not of_rank and is_reusable(script, line)
+    if len(wanted(failure, guilty)) > 1 and not of_rank and not reusable:
         return None
-    if script is not None and _chosen_by_nobody(failure, script, guilty, line):
+    hand = None
+    if script is not None and open_to_change(guilty) and _on_stack(failure, script, line):
         hand = device_at(failure, script, device, line)
-        if hand is not None:
-            return Target(hand, True, hand)
-    return Target(code_of(device, failure, script), False, named(device, failure))
-
-
-def _chosen_by_nobody(failure: Failure, script: Script, guilty: Operand, line: int) -> bool:
-    return open_to_change(guilty) and _on_stack(failure, script, line)
+    if hand is None and script is not None and reusable:
+        hand = told_by_function(script, line)
+    if hand is not None:
+        return Target(hand, True, hand)
+    return None if reusable else Target(code_of(device, failure, script), False, named(device, failure))
 
 
 def _on_stack(failure: Failure, script: Script, line: int) -> bool:

@@ -58,18 +58,23 @@ def head(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
         yield Phrase("place.pictures-label"), Phrase("place.pictures-none")
     if source.hears and profile.sound is None:
         yield Phrase("place.sound-label"), Phrase("place.sound-none")
-    context, blas = outside_bytes(placed.machine)
+    yield from machine_lines(placed.machine, placed.reserve)
+
+
+def machine_lines(machine: Machine, reserve: int) -> Iterator[tuple[Phrase, Phrase]]:
+    """The machine, what of each GPU is left free, and a note where that is less than what torch takes."""
+    context, blas = outside_bytes(machine)
     yield (
         Phrase("place.machine"),
         Phrase(
             "place.machine-line",
-            machine=str(placed.machine),
-            reserve=Bytes(placed.reserve),
+            machine=str(machine),
+            reserve=Bytes(reserve),
             context=Bytes(context),
             blas=Bytes(blas),
         ),
     )
-    if placed.reserve < context + blas:
+    if reserve < context + blas:
         yield Phrase("place.note"), Phrase("place.reserve-small", needed=Bytes(context + blas))
 
 

@@ -16,7 +16,7 @@ from samedevice.report._words import harmless
 from samedevice.report.gpu_bars import amounts, bar, labelled, signs
 from samedevice.report.plan._document import SCHEMA
 from samedevice.report.plan._drawing import left
-from samedevice.report.plan._facts import FINDINGS_SHOWN, count_text, found_in, outside_bytes
+from samedevice.report.plan._facts import FINDINGS_SHOWN, count_text, found_in, machine_lines, outside_bytes
 from samedevice.report.shown import Findings
 from samedevice.report.terminal import finding_text
 
@@ -103,19 +103,7 @@ def pipeline_head(plan: PipelinePlan) -> Iterator[tuple[Phrase, Value]]:
         else Phrase("pipeline.size", width=size[0], height=size[1])
     )
     yield Phrase("place.work"), Phrase("pipeline.work", batch=plan.picture.batch, size=said)
-    context, blas = outside_bytes(plan.machine)
-    yield (
-        Phrase("place.machine"),
-        Phrase(
-            "place.machine-line",
-            machine=str(plan.machine),
-            reserve=Bytes(plan.reserve),
-            context=Bytes(context),
-            blas=Bytes(blas),
-        ),
-    )
-    if plan.reserve < context + blas:
-        yield Phrase("place.note"), Phrase("place.reserve-small", needed=Bytes(context + blas))
+    yield from machine_lines(plan.machine, plan.reserve)
 
 
 def pipeline_foot(plan: PipelinePlan) -> Iterator[tuple[Phrase, Value]]:
