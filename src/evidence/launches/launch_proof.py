@@ -110,7 +110,8 @@ def _run(kind: str, ranks: int, *, virtual: bool) -> tuple[dict[str, Any], float
             command = launch_command("torchrun", ranks, [], [script, kind, folder], module=False)
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         told = Path(folder) / "told.json"
-        if done.returncode != 0 or not told.is_file():
+        # On the CPU gloo's destructor may abort a process of plain torch that has told everything.
+        if not told.is_file() or (virtual and done.returncode != 0):
             raise SystemExit(
                 f"{kind} ({'virtual' if virtual else 'CPU'}) ended with "
                 f"{done.returncode}:\n{done.stderr[-6000:]}"
