@@ -333,12 +333,15 @@ class Failure:
         return None if not first or not second else bool(first & second)
 
     def _inputs(self, operand: Operand) -> frozenset[Root]:
-        """What an operand comes from, without what objects keep."""
+        """What an operand comes from, without what objects keep, and what the function counts out itself: the
+        places `arange(x.shape[1])` are no input beside `x`.
+        """
         given = {name.partition("[")[0] for name, _ in self.event.arguments}
         return frozenset(
             root
             for root in self.flow.roots(self.expression(operand) or "")
-            if root.kind in ("made", "item") or (root.kind == "argument" and root.text in given)
+            if (root.kind in ("made", "item") and not _counted_out(root))
+            or (root.kind == "argument" and root.text in given)
         )
 
     def expression(self, operand: Operand) -> str | None:
@@ -725,6 +728,14 @@ class Failure:
 def place_text(place: Place | None) -> str:
     """`file:function` with forward slashes."""
     return "" if place is None else f"{place.file}:{place.function}".replace("\\", "/")
+
+
+def _counted_out(root: Root) -> bool:
+    """Whether the failing function makes it by the size of something else."""
+    return root.kind == "made" and root.depth == 0 and bool(_SIZE.search(root.text))
+
+
+_SIZE = re.compile(r"\.(?:shape|size\(|num_\w+)|\blen\(")
 
 
 def made_text(operand: Operand) -> str:
