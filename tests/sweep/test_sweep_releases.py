@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
+from samedevice.cli import _sweep
 from samedevice.errors import UsageError
 from samedevice.report.sweep import changes_document
 from samedevice.report.web import sweep_page
-from samedevice.sweep import Compared, Root, Swept, changes_between, first_with, python_with
+from samedevice.sweep import (
+    Changes,
+    Compared,
+    Root,
+    Swept,
+    Target,
+    changes_between,
+    first_with,
+    has_root,
+    python_with,
+)
 from samedevice.sweep._releases import _unmet
 
 
@@ -44,7 +58,40 @@ def test_the_release_is_in_the_page_and_in_the_document():
         "new": ["c<script>"],
         "fixed": ["a"],
         "still": ["b"],
+        "unknown": [],
     }
+
+
+def ran(name, *runs):
+    told = (
+        {"kind": "run", "machine": "2x24GB", "action": action, "status": status, "statements": []}
+        for action, status in runs
+    )
+    return Target(f"models.a:{name}", "", "ended", 1.0, 1, tuple(told))
+
+
+@pytest.mark.parametrize(
+    ("targets", "answer"),
+    [
+        ((), False),
+        ((ran("Classa"),), None),
+        ((ran("Classa", ("loss", "failed"), ("greedy", "ran")),), None),
+        ((ran("Classa", ("loss", "failed"), ("loss", "ran")),), False),
+        ((ran("Other"),), False),
+    ],
+)
+def test_a_release_in_which_no_class_runs_says_nothing(targets, answer):
+    before, after = swept("a"), replace(swept("b"), targets=targets)
+    assert has_root(after, before.roots[0]) is answer
+    assert has_root(after, after.roots[0]) is True
+    changes = changes_between(before, after)
+    assert [root.key for root in changes.fixed] == ([] if answer is None else ["a"])
+    assert [root.key for root in changes.unknown] == (["a"] if answer is None else [])
+    assert [root.key for root in changes_between(after, before).new] == ([] if answer is None else ["a"])
+    compared = Compared("5.0.0", "5.23.0", changes)
+    assert ("do not run in the other" in sweep_page(after, "en", version="1", compared=compared)) is (
+        answer is None
+    )
 
 
 @pytest.mark.parametrize("place", range(6))
@@ -59,9 +106,34 @@ def test_the_first_release_is_found_with_few_questions(place):
     assert len(asked) <= 4
 
 
+@pytest.mark.parametrize("place", range(1, 6))
+@pytest.mark.parametrize("silent", range(5))
+def test_releases_that_say_nothing_are_passed_over(place, silent):
+    versions = [str(number) for number in range(6)]
+    answer = first_with(versions, lambda v: None if int(v) == silent else int(v) >= place)
+    assert answer == str(place + (place == silent))
+
+
 def test_no_release_has_it():
     assert first_with(["1", "2"], lambda _: False) is None
     assert first_with([], lambda _: True) is None
+
+
+def test_all_classes_of_a_root_cause_are_asked_in_each_release(monkeypatch):
+    repaired = {"A": 2, "B": 4}
+    both = replace(root("a"), targets=("A", "B"))
+    versions = [str(number) for number in range(6)]
+    monkeypatch.setattr(_sweep, "releases_between", lambda *_: versions)
+    monkeypatch.setattr(_sweep, "_with_release", lambda _, version: version)
+
+    def sweep_of(_options, version, _store, _language, models):
+        return swept(*("a" for name in models if int(version) < repaired[name]))
+
+    monkeypatch.setattr(_sweep, "_swept", sweep_of)
+    options = SimpleNamespace(versions=("0", "5"))
+    order = SimpleNamespace(package="transformers")
+    changes = Changes((), (both,), ())
+    assert _sweep._bisected(options, order, None, changes, "en") == {"a": "4"}
 
 
 @pytest.mark.parametrize("given", ["latest", "../x", "5.23.0; rm", ""])

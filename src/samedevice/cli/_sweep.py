@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,10 +27,12 @@ from samedevice.sweep import (
     Pool,
     Progress,
     RayPool,
+    Root,
     Store,
     Swept,
     changes_between,
     first_with,
+    has_root,
     python_with,
     releases_between,
     sweep,
@@ -120,15 +122,18 @@ def _compared(
 def _bisected(
     options: Options, order: Order, store: Store, changes: Changes, language: Language
 ) -> dict[str, str]:
-    """The release that brought each new root cause, and the one that repaired each that is gone."""
+    """The release that brought each new root cause, and the one that repaired each that is gone.
+
+    All classes that met it are asked: they may have got or lost it in different releases.
+    """
     versions = releases_between(order.package, *options.versions)
     came: dict[str, str] = {}
     for root, is_new in [*((each, True) for each in changes.new), *((each, False) for each in changes.fixed)]:
-        one = replace(options, models=root.targets[0])
 
-        def differs(version: str, key: str = root.key, one: Options = one, is_new: bool = is_new) -> bool:
-            swept = _swept(one, _with_release(order, version), store, language)
-            return is_new == any(each.key == key for each in swept.roots)
+        def differs(version: str, root: Root = root, is_new: bool = is_new) -> bool | None:
+            swept = _swept(options, _with_release(order, version), store, language, root.targets)
+            there = has_root(swept, root)
+            return None if there is None else is_new == there
 
         found = first_with(versions, differs)
         if found is not None:
@@ -136,10 +141,12 @@ def _bisected(
     return came
 
 
-def _swept(options: Options, order: Order, store: Store, language: Language) -> Swept:
+def _swept(
+    options: Options, order: Order, store: Store, language: Language, models: Collection[str] | None = None
+) -> Swept:
     line = _Line(language)
     try:
-        return sweep(order, _pool(options), store, options.models, line.tell)
+        return sweep(order, _pool(options), store, models or options.models, line.tell)
     except RuntimeError as error:
         raise UsageError(Phrase("sweep.worker", reason=str(error))) from None
     finally:

@@ -69,11 +69,14 @@ def print_scripts(console: Console, scripts: Iterable[Script], language: Languag
 def parts_of(compared: Compared) -> tuple[tuple[Phrase, tuple[Root, ...]], ...]:
     """What two releases differ in: what each part is called, and the root causes to list in it."""
     changes, releases = compared.changes, {"first": compared.first, "last": compared.last}
-    return (
+    parts: list[tuple[Phrase, tuple[Root, ...]]] = [
         (Phrase("sweep.new", **releases, count=len(changes.new)), changes.new),
         (Phrase("sweep.fixed", **releases, count=len(changes.fixed)), changes.fixed),
         (Phrase("sweep.still", count=len(changes.still)), ()),
-    )
+    ]
+    if changes.unknown:
+        parts.append((Phrase("sweep.not-run", count=len(changes.unknown)), changes.unknown))
+    return tuple(parts)
 
 
 def since_text(compared: Compared, root: Root, language: Language) -> str:
@@ -100,6 +103,7 @@ def changes_document(compared: Compared) -> dict[str, Any]:
         "new": [root.key for root in changes.new],
         "fixed": [root.key for root in changes.fixed],
         "still": [root.key for root in changes.still],
+        "unknown": [root.key for root in changes.unknown],
     }
 
 

@@ -12,6 +12,7 @@ from samedevice.sweep._releases import (
     Compared,
     changes_between,
     first_with,
+    has_root,
     python_with,
     releases_between,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "Target",
     "changes_between",
     "first_with",
+    "has_root",
     "python_with",
     "releases_between",
     "serve",

@@ -112,6 +112,8 @@ class Changes:
     fixed: tuple[Root, ...]
     """In the first release only; of a class that the second one does not have, too."""
     still: tuple[Root, ...]
+    unknown: tuple[Root, ...] = ()
+    """In one release only, and none of their classes runs in the other: nothing says whether it has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,25 +130,53 @@ class Compared:
 def changes_between(first: Swept, second: Swept) -> Changes:
     """What the second release has and the first has not, the other way round, and what both have."""
     before, after = ({root.key: root for root in each.roots} for each in (first, second))
+    new = [root for key, root in after.items() if key not in before]
+    fixed = [root for key, root in before.items() if key not in after]
     return Changes(
-        tuple(root for key, root in after.items() if key not in before),
-        tuple(root for key, root in before.items() if key not in after),
+        tuple(root for root in new if has_root(first, root) is not None),
+        tuple(root for root in fixed if has_root(second, root) is not None),
         tuple(root for key, root in after.items() if key in before),
+        (
+            *(root for root in new if has_root(first, root) is None),
+            *(root for root in fixed if has_root(second, root) is None),
+        ),
     )
 
 
-def first_with(versions: Sequence[str], has: Callable[[str], bool]) -> str | None:
+def has_root(swept: Swept, root: Root) -> bool | None:
+    """Whether a sweep of another release met a root cause.
+
+    None where that release has classes which met it here, and none of them ends a run that could meet it.
+    """
+    if any(each.key == root.key for each in swept.roots):
+        return True
+    there = [each for each in swept.targets if each.name.rpartition(":")[2] in root.targets]
+    ran = any(
+        run["action"] in root.actions and run["status"] in ("ran", "found")
+        for target in there
+        for run in target.of_kind("run")
+    )
+    return None if there and not ran else False
+
+
+def first_with(versions: Sequence[str], has: Callable[[str], bool | None]) -> str | None:
     """The first release, of releases in order, from which on something is so; None where the last has it not.
 
-    Asks for as few releases as can be, and takes it that it came once and stayed.
+    Asks for as few releases as can be, and takes it that it came once and stayed. Releases that `has` knows
+    nothing of are passed over.
     """
     if not versions or not has(versions[-1]):
         return None
-    low, high = 0, len(versions) - 1
+    left = list(versions)
+    low, high = 0, len(left) - 1
     while low < high:
         middle = (low + high) // 2
-        if has(versions[middle]):
+        answer = has(left[middle])
+        if answer is None:
+            del left[middle]
+            high -= 1
+        elif answer:
             high = middle
         else:
             low = middle + 1
-    return versions[high]
+    return left[high]

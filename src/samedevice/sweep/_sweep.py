@@ -7,7 +7,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -74,14 +74,14 @@ def sweep(
     order: Order,
     pool: Pool,
     store: Store,
-    pattern: str = "*",
+    models: str | Collection[str] = "*",
     tell: Callable[[Progress], object] = lambda _: None,
 ) -> Swept:
-    """Try every target of a package whose class name `pattern` matches."""
+    """Try every target of a package whose class name `models` matches, or is in it where that is no text."""
     began = time.monotonic()
     listed, versions = list_targets(order)
     order = replace(order, versions=versions)
-    chosen = [each for each in listed if fnmatch.fnmatchcase(each.name.rpartition(":")[2], pattern)]
+    chosen = [each for each in listed if _is_wanted(each.name.rpartition(":")[2], models)]
     environment = _environment(versions)
     prints = {each.name: _print(each, order) for each in chosen}
     done = store.done(environment)
@@ -107,6 +107,10 @@ def sweep(
         len(missing),
         _counts(targets),
     )
+
+
+def _is_wanted(name: str, models: str | Collection[str]) -> bool:
+    return fnmatch.fnmatchcase(name, models) if isinstance(models, str) else name in models
 
 
 def _environment(versions: Mapping[str, str]) -> str:
