@@ -28,6 +28,24 @@ def test_what_is_kept_comes_back(tmp_path):
     again.close()
 
 
+@pytest.mark.parametrize("order", ["AB", "BA"])
+def test_whichever_target_ended_first_the_same_one_is_shown(tmp_path, order):
+    store = Store(tmp_path / "s.db")
+    for name in order:
+        told = tuple(
+            {"kind": "finding", "statement": f"a.py:{line}", "root": "r", "document": name}
+            for line in (1, 2 if name == "A" else 3)
+        )
+        store.keep(Target(f"m:{name}", "e", "ended", 1.0, 1, told), "p")
+    found = store.findings("e")
+    assert [(each["statement"], each["document"]) for each in found.values()] == [
+        ("a.py:1", "A"),
+        ("a.py:2", "A"),
+        ("a.py:3", "B"),
+    ]
+    store.close()
+
+
 def test_a_file_that_is_no_store_is_refused(tmp_path):
     (tmp_path / "s.db").write_text("not a database, and long enough to be taken for one" * 50)
     with pytest.raises(UsageError):

@@ -81,14 +81,19 @@ class Store:
         return dict(rows)
 
     def findings(self, environment: str) -> dict[str, Mapping[str, Any]]:
-        """What was told of each statement and root cause, by any target; keys are their marks."""
-        rows = self._connection.execute("SELECT told FROM tried WHERE environment = ?", (environment,))
-        return {
-            mark_of(each["statement"], each["root"]): each
-            for (told,) in rows
-            for each in json.loads(told)
-            if each.get("kind") == "finding"
-        }
+        """What was told of each statement and root cause; keys are their marks.
+
+        Of several targets that told it the first by name counts, whichever ended first.
+        """
+        rows = self._connection.execute(
+            "SELECT told FROM tried WHERE environment = ? ORDER BY name", (environment,)
+        )
+        found: dict[str, Mapping[str, Any]] = {}
+        for (told,) in rows:
+            for each in json.loads(told):
+                if each.get("kind") == "finding":
+                    found.setdefault(mark_of(each["statement"], each["root"]), each)
+        return found
 
     def targets(self, environment: str, names: Iterable[str]) -> Iterator[Target]:
         """The targets of those names, in their order."""
