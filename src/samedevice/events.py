@@ -222,6 +222,8 @@ class Running:
     """
     replica: bool = False
     """Whether `nn.DataParallel` made it for one call."""
+    repeated: int = 0
+    """How many modules below it stand in a list beside others of their class, as the layers of a model do."""
 
 
 HandKind = Literal["device", "module", "tensor"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from samedevice.device_rules import on_host
-from samedevice.events import Decision, Event, EventKind, Operand, Place, Placement
+from samedevice.events import Decision, Event, EventKind, Operand, Place, Placement, Running
 from samedevice.messages import short_operator
 from samedevice.provenance.dispatch import mapped
 from samedevice.provenance.flow import Flow, Root
@@ -185,6 +185,35 @@ class Failure:
             if devices:
                 return devices.pop() if len(devices) == 1 else None
         return None
+
+    @cached_property
+    def cut(self) -> Running | None:
+        """The innermost running module whose weights are on several devices; of a model that a map spreads
+        none that is the model itself: it cannot be kept whole.
+        """
+        found = next((each for each in self.event.running if len(each.below) > 1), None)
+        return None if found is None or (self.dispatched and self._is_the_model(found)) else found
+
+    def _is_the_model(self, module: Running) -> bool:
+        """Whether it is the outermost module, or has all the layers of that one and is none itself."""
+        outermost = self.event.running[-1]
+        has_all = 0 < outermost.repeated == module.repeated
+        return module is outermost or (has_all and not _is_numbered(module))
+
+    def of_cut(self, operand: Operand) -> bool:
+        """Whether a part of the innermost running module computed it, which a map cuts."""
+        newest = operand.decision
+        if self.cut is None or self.cut is not self.event.running[0] or not self.dispatched:
+            return False
+        return newest is not None and (newest.name or "").startswith(f"{self.cut.name}.")
+
+    @cached_property
+    def block(self) -> Running | None:
+        """The block to keep whole: the cut module, or the layer of a list that it is a part of."""
+        if self.cut is None:
+            return None
+        around = self.event.running[self.event.running.index(self.cut) :]
+        return next((each for each in around if _is_numbered(each)), self.cut)
 
     @cached_property
     def entry(self) -> str | None:
@@ -720,6 +749,11 @@ class Failure:
         """Whether any frame is in such a file or function."""
         compiled = re.compile(pattern)
         return any(compiled.search(place_text(place)) for place in self.event.stack)
+
+
+def _is_numbered(module: Running) -> bool:
+    """Whether it is one of a list of modules."""
+    return module.name.rpartition(".")[2].isdecimal()
 
 
 def place_text(place: Place | None) -> str:

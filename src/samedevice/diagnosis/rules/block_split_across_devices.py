@@ -90,7 +90,7 @@ def _detect(failure: Failure) -> Hint | None:
 def _parts_meet(failure: Failure) -> Hint | None:
     if all(each.shape == () for each in failure.event.operands):
         return None  # numbers: losses
-    cut = next((each for each in failure.event.running if len(each.below) > 1), None)
+    cut = failure.cut
     layers = [each for each in failure.plain if failure.activation(each) and each.shape]
     if any(failure.of_one_model(layers[0], each) is False for each in layers[1:]):
         return None  # of two models, of which none is split

@@ -147,11 +147,16 @@ _PICKS = ("index_select", "index", "gather", "take_along_dim", "index_copy_")
 
 
 def _held(failure: Failure) -> Hint | None:
-    """What an object keeps that writes into itself while the model runs, or that the model was given."""
+    """What an object keeps that writes into itself while the model runs, or that the model was given; not what
+    a cut attention computed itself and put there.
+    """
     held = [
         each
         for each in failure.plain
-        if each.holder and each.holder != "cache_kwargs" and not failure.statistic(each)
+        if each.holder
+        and each.holder != "cache_kwargs"
+        and not failure.statistic(each)
+        and not failure.of_cut(each)
     ]
     if not held:
         return None

@@ -61,6 +61,8 @@ def _detect(failure: Failure) -> Hint | None:
         for other in layers:
             if one.device == other.device or _summed(failure, one, other):
                 continue
+            if failure.of_cut(one) and failure.of_cut(other):
+                continue  # parts of one block
             if failure.related(one, other) is False:
                 return _streams(6.5, failure, failure.odd(other, one) if failure.home else other)
     if failure.weights:
