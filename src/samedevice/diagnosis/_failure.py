@@ -200,12 +200,17 @@ class Failure:
         has_all = 0 < outermost.repeated == module.repeated
         return module is outermost or (has_all and not _is_numbered(module))
 
+    @cached_property
+    def cut_here(self) -> bool:
+        """Whether a map cuts the innermost running module, whose parts meet in its own code."""
+        return self.dispatched and self.cut is not None and self.cut is self.event.running[0]
+
     def of_cut(self, operand: Operand) -> bool:
-        """Whether a part of the innermost running module computed it, which a map cuts."""
+        """Whether a part of the innermost running module, which a map cuts, computed it."""
         newest = operand.decision
-        if self.cut is None or self.cut is not self.event.running[0] or not self.dispatched:
+        if self.cut is None or newest is None or not self.cut_here:
             return False
-        return newest is not None and (newest.name or "").startswith(f"{self.cut.name}.")
+        return (newest.name or "").startswith(f"{self.cut.name}.")
 
     @cached_property
     def block(self) -> Running | None:

@@ -94,6 +94,8 @@ def _parts_meet(failure: Failure) -> Hint | None:
     layers = [each for each in failure.plain if failure.activation(each) and each.shape]
     if any(failure.of_one_model(layers[0], each) is False for each in layers[1:]):
         return None  # of two models, of which none is split
+    if failure.dispatched and cut is None and failure.event.running:
+        return None  # what meets in the model's own code is no block
     if len({each.device for each in layers}) > 1 and not failure.weights:
         same = any(failure.related(one, other) for one in layers for other in layers if one is not other)
         fresh = [each for each in layers if each.argument is None or each.argument != each.local]

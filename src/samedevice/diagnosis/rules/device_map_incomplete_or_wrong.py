@@ -72,10 +72,14 @@ def _of_the_model(failure: Failure) -> Hint | None:
     """A weight that the model reads itself, outside its layers, away from what it meets there."""
     if not failure.two_gpus or failure.cut is not None:
         return None
+    running = {each.name for each in failure.event.running[:-1]}
     for operand in failure.weights:
-        if operand.parameter in failure.event.device_map:
+        name = operand.parameter or ""
+        owner = name.rpartition(".")[0]
+        alone = name in failure.event.device_map or (owner and owner not in running)
+        if alone and failure.mapped(name) == operand.device:
             key = "rules.device-map-incomplete-or-wrong.of-the-model"
-            return Hint(5.0, Phrase(key, operand=operand.parameter, device=operand.device), operand.name)
+            return Hint(5.0, Phrase(key, operand=name, device=operand.device), operand.name)
     return None
 
 
