@@ -79,7 +79,7 @@ def _of_the_model(failure: Failure) -> Hint | None:
         alone = name in failure.event.device_map or (owner and owner not in running)
         if alone and failure.mapped(name) == operand.device:
             key = "rules.device-map-incomplete-or-wrong.of-the-model"
-            return Hint(5.0, Phrase(key, operand=name, device=operand.device), operand.name)
+            return Hint(5.7, Phrase(key, operand=name, device=operand.device), operand.name)
     return None
 
 
