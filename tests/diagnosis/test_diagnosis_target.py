@@ -10,7 +10,7 @@ from samedevice.events import Decision, Event, EventKind, Ingredient, Operand, P
 ELSEWHERE = Place("/x/site-packages/accelerate/utils.py", 3, "f", "x.to(device)")
 
 
-def diffs(tmp_path, source, call, left, right, read=()):
+def diffs(tmp_path, source, call, left, right, read=(), parts=()):
     """The patches for a statement; each operand is a name, a device and the text of the line that made it."""
     file = tmp_path / "site-packages" / "lib" / "model.py"
     file.parent.mkdir(parents=True)
@@ -24,7 +24,11 @@ def diffs(tmp_path, source, call, left, right, read=()):
         lineage = (Decision("placed", device, ELSEWHERE, name=f"{local}.bias", inherited=True),)
         at = place(made, made.partition(" = ")[2])
         given = "x" if local == "x" else None
-        return Operand(name, device, (2, 3), "float32", local=local, argument=given, made=at, lineage=lineage)
+        made_of = [Ingredient(n, device, place(t, t.partition(" = ")[2]), dtype=d) for n, t, d in parts]
+        return Operand(
+            name, device, (2, 3), "float32", local=local, argument=given, made=at, lineage=lineage,
+            ingredients=() if local else tuple(made_of),
+        )  # fmt: skip
 
     at = place(*call)
     both = ("cuda:0", "cuda:1")
@@ -97,3 +101,24 @@ def test_a_type_is_no_device(tmp_path, made):
         ("x", "cuda:1", "x = self.attention(y)"), ("mask", "cuda:0", made),
     )  # fmt: skip
     assert found and not any(f"to({word})" in diff for diff in found for word in ("dtype", "y.device"))
+
+
+CHOSEN = """\
+class Layer:
+    def forward(self, x, labels, mask):
+        x = self.attention(x)
+        keep = mask.view(-1) == 1
+        chosen = labels[keep]
+        return x + chosen.float()
+"""
+
+
+def test_what_a_mask_chose_is_moved_and_not_the_mask(tmp_path):
+    parts = [("chosen", "chosen = labels[keep]", "int64"), ("keep", "keep = mask.view(-1) == 1", "bool")]
+    made = diffs(
+        tmp_path, CHOSEN, ("return x + chosen.float()", "x + chosen.float()"),
+        ("x", "cuda:1", "x = self.attention(x)"), (None, "cuda:0", "return x + chosen.float()"),
+        parts=parts[::-1],
+    )  # fmt: skip
+    assert not any("+        keep" in diff for diff in made)
+    assert "+        chosen = labels[keep].to(x.device)" in made[0]

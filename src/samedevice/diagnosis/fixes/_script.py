@@ -446,6 +446,8 @@ def _source(failure: Failure, guilty: Operand) -> Operand:
         for part in guilty.ingredients
         if part.device == guilty.device and part.role is None and part.moved is None
     ]
+    # A mask chose from it, and is not what it was computed from.
+    left = [part for part in left if part.dtype != "bool" or guilty.dtype == "bool"]
     for part in left:
         if FACTORY.search("" if part.made is None else part.made.call or part.made.code):
             return replace(guilty, local=part.name, made=part.made)
