@@ -134,5 +134,27 @@ def test_a_model_that_a_map_spreads_is_no_block(failing):
     assert Failure(failing(running=(tower, model))).cut is tower
 
 
+def test_half_of_a_model_is_named_in_no_list(failing):
+    both = ("cuda:0", "cuda:1")
+    for repeated, named in ((2, False), (1, True)):
+        tower = Running("tower", "Tower", None, (), both, repeated=repeated)
+        model = Running("Model", "Model", "cuda:0", (), both, repeated=4)
+        assert ("fix.whole-class" in keys(failing(running=(tower, model)))) is named
+
+
 def replace_repeated(module, count):
     return Running(module.name, module.kind, module.hook, module.own, module.below, repeated=count)
+
+
+def test_layers_of_a_list_are_counted_and_no_tables():
+    torch = pytest.importorskip("torch")
+    from samedevice.provenance.surroundings import running
+
+    def layers(count):
+        return torch.nn.ModuleList([torch.nn.Sequential(torch.nn.Linear(2, 2)) for _ in range(count)])
+
+    model = torch.nn.Module()
+    model.layers, model.single = layers(2), layers(1)
+    model.tables = torch.nn.ModuleList([torch.nn.Embedding(2, 2), torch.nn.Embedding(2, 2)])
+    records = running([model.layers, model.single, model.tables, model], lambda tensor: tensor.device)
+    assert [each.repeated for each in records] == [2, 0, 0, 2]

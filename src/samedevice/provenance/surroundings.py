@@ -459,10 +459,10 @@ def _record(
 
 
 def _repeated(module: torch.nn.Module) -> int:
-    """How many parts of a list have a class that another one has, too."""
+    """How many parts of a list have parts themselves, and a class that another one has, too."""
     if not isinstance(module, (torch.nn.ModuleList, torch.nn.Sequential)):
         return 0
-    kinds = Counter(type(part) for part in module.children())
+    kinds = Counter(type(part) for part in module.children() if any(True for _ in part.children()))
     return sum(count for count in kinds.values() if count > 1)
 
 

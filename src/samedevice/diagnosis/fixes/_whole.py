@@ -28,6 +28,8 @@ def whole_class_fix(failure: Failure, script: Script | None, by_hand: bool) -> F
     block = failure.block
     if block is None or by_hand or not failure.event.device_map:
         return None
+    if block is failure.cut and 2 * block.repeated >= failure.event.running[-1].repeated > 0:
+        return None  # half of the model's layers: a tower, which must stay divisible
     found = list(_models(failure))
     if not found:
         return None
