@@ -651,10 +651,17 @@ class Failure:
         """
         if operand.kept_by and operand.local and operand.moved is None:
             return operand.local, operand.kept_by, operand.made
-        for part in operand.ingredients:
-            if part.kept_by and part.device == operand.device and part.moved is None:
-                return part.name, part.kept_by, part.made
-        return None
+        parts = [
+            (part.name, part.kept_by, part.made)
+            for part in operand.ingredients
+            if part.kept_by and part.device == operand.device and part.moved is None
+        ]
+        decided = None if operand.decision is None else operand.decision.at
+        return (
+            next((each for each in parts if decided is not None and each[2] == decided), parts[0])
+            if parts
+            else None
+        )
 
     def made_by_factory(self, operand: Operand) -> bool:
         """Whether a line of library code made the operand from nothing, or from Python values."""
