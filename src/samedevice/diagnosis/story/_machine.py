@@ -120,7 +120,7 @@ def copy_changes_values(told: Told, report: Report) -> Reading | None:
 
 def _intact_over_the_host(told: Told) -> bool:
     """Whether a clause tells of the way over the host, and another one that what arrived directly is changed."""
-    if not any(each in told.evidence for each in _ON_THE_WAY):
+    if not any(each in told.evidence.lower() for each in _ON_THE_WAY):
         return False
     if not _OVER_HOST.search(told.evidence) or not told.says(_SENT):
         return False
