@@ -28,12 +28,15 @@ from evidence.commands import command_parser
 from evidence.places import ROOT, SOURCES
 
 LAUNCHERS = {
-    "ddp": "torchrun", "fsdp1": "torchrun", "fsdp2": "torchrun", "fsdp2-meta": "torchrun", "sync-bn":
+    "ddp": "torchrun", "fsdp1": "torchrun", "fsdp1-offload": "torchrun", "fsdp2": "torchrun",
+    "fsdp2-meta": "torchrun", "sync-bn":
     "torchrun", "trainer": "torchrun",
     "accelerate-ddp": "accelerate", "accelerate-fsdp2": "accelerate",
     "zero1": "deepspeed", "zero2": "deepspeed", "zero3": "deepspeed", "zero3-init-bf16": "deepspeed",
 }  # fmt: skip
-REFERENCE = {"fsdp1": "ddp", "fsdp2-meta": "fsdp2", "accelerate-fsdp2": "accelerate-ddp"}
+REFERENCE = {
+    "fsdp1": "ddp", "fsdp1-offload": "ddp", "fsdp2-meta": "fsdp2", "accelerate-fsdp2": "accelerate-ddp"
+}  # fmt: skip
 OPTIONS = {
     "accelerate-fsdp2": "--use_fsdp --fsdp_version 2 "
     "--fsdp_auto_wrap_policy SIZE_BASED_WRAP --fsdp_min_num_params 50"

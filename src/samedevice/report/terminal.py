@@ -739,7 +739,7 @@ def same_line(one: Place, other: Place | None) -> bool:
 def put_labelled(console: Console, label: str, text: Text, language: Language) -> None:
     """A line with a word in front of it that says what it tells."""
     word = render(Phrase(label), language)
-    label_text = Text(_padded(word, _LABEL, right=False), "dim")
+    label_text = Text.assemble((_padded(word, _LABEL, right=False), "dim"))
     put_line(console, 2, label_text + text, head=len(label_text))
 
 

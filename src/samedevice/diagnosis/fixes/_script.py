@@ -30,7 +30,7 @@ from samedevice.diagnosis.fixes._edit import (
     with_line_before,
 )
 from samedevice.diagnosis.fixes._keyed import keyed_fix
-from samedevice.diagnosis.fixes._lasting import lasting_fix, unmoved_fix
+from samedevice.diagnosis.fixes._lasting import indexes_another, lasting_fix, unmoved_fix
 from samedevice.diagnosis.fixes._mapping import arguments_fix, mapping_fix
 from samedevice.diagnosis.fixes._order import order_fix
 from samedevice.diagnosis.fixes._parts import parts_fix
@@ -412,14 +412,16 @@ def _to_partner(
     )
     diff = _move(failure, script, source, target.text, None) if target is not None else None
     if (
-        diff is not None
+        script is not None
+        and diff is not None
         and target is not None
         and (target.derived or own(partners(failure, guilty)[0].device, failure))
     ):
+        sure = unites(failure, guilty) and not indexes_another(failure, script, guilty)
         return [
             Fix(
                 Phrase(key, operand=operand, device=target.title),
-                "safe" if unites(failure, guilty) else "check",
+                "safe" if sure else "check",
                 diff,
             )
         ]
