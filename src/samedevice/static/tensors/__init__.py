@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from samedevice.static.tensors.knowledge import FUNCTIONS, MAKERS, METHODS, MODULES, OPTIMIZERS
     from samedevice.static.tensors.project import Project, parse_source
-    from samedevice.static.tensors.reading import Entered, Meeting, Reading, Told, picks
+    from samedevice.static.tensors.reading import Entered, Meeting, Reading, Told, makes_something, picks
     from samedevice.static.tensors.signs import device_parameters, tensor_parameters
     from samedevice.static.tensors.source import (
         Around,
@@ -68,6 +68,7 @@ __all__ = [
     "Where",
     "called",
     "device_parameters",
+    "makes_something",
     "nodes",
     "parse_source",
     "picks",
@@ -92,7 +93,7 @@ __getattr__, __dir__ = on_demand(
         ),
         "knowledge": ("FUNCTIONS", "MAKERS", "METHODS", "MODULES", "OPTIMIZERS"),
         "project": ("Project", "parse_source"),
-        "reading": ("Entered", "Meeting", "Reading", "Told", "picks"),
+        "reading": ("Entered", "Meeting", "Reading", "Told", "makes_something", "picks"),
         "signs": ("device_parameters", "tensor_parameters"),
         "source": ("Around", "Attribute", "Call", "ClassText", "Function", "SourceText", "called", "nodes"),
     },

@@ -123,9 +123,10 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """`self` of a class that is read."""
+    """An object of a class that is read, with its name: `self`, an argument, a part of one of these."""
 
     text: ClassText
+    symbol: str = "self"
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +261,7 @@ def _joined_tensors(tensors: Sequence[Tensor], others: bool) -> Tensor:
     scalar = first.scalar if all(each.scalar == first.scalar for each in tensors) else None
     strays = [each for each in tensors if each.where.unplaced]
     strays = strays or [each for each in tensors if each.where == literal("cuda") or CURRENT in each.where.of]
-    named = strays[0] if strays else first
+    named = next((each for each in strays if each.role in ("made", "attribute")), (strays or [first])[0])
     where = any_of([*(each.where for each in tensors), *([NOWHERE] if others else [])])
     alike = all(each.made is first.made and each.role == first.role for each in tensors)
     if strays or alike:

@@ -29,22 +29,22 @@ _MOVERS = frozenset(("to", "cuda", "_apply", "to_device", "cpu"))
 """Methods by which a class moves its attributes itself."""
 
 
-def attribute_of_self(run: Asking, text: ClassText, name: str) -> Any:
-    """The attribute as a method of the class reads it."""
+def attribute_of(run: Asking, owner: Object, name: str) -> Any:
+    """The attribute of an object as its class's methods, or whoever has it, read it."""
+    text, symbol = owner.text, f"{owner.symbol}.{name}"
     lineage = run.project.lineage(text)
     if name == "get_input_embeddings":
-        return Method(Object(text), name)
+        return Method(owner, name)
     for each in lineage:
         if name in each.methods:
-            return _method(run, each, each.methods[name], text)
+            return _method(run, each, each.methods[name], owner)
     if name == "device":
-        return Device(same("self.device"))
+        return Device(same(symbol))
     given = [(each, attribute) for each in lineage for attribute in each.attributes.get(name, ())]
     if not given and name.endswith("_device"):
-        return Device(same(f"self.{name}"))
+        return Device(same(symbol))
     if not given:
-        return Method(Object(text), name)
-    symbol = f"self.{name}"
+        return Method(owner, name)
     module = run.project.is_module(text)
     for kind in ("parameter", "buffer"):
         if module and any(attribute.kind == kind for _, attribute in given):
@@ -63,19 +63,141 @@ def attribute_of_self(run: Asking, text: ClassText, name: str) -> Any:
             return Module(symbol, value.kind, value.text)
         case Tensor(role="parameter"):
             return Tensor(same(symbol), None, None, "parameter")
-        case Tensor(where=where) if _stays(where, given) and not _moved(lineage):
+        case Tensor(where=where) if _stays(where, given, lineage) and not _moved(lineage):
             return Tensor(where, value.scalar, value.made, "attribute")
+    return UNTOLD_VALUE if _moved(lineage) else _at_first(run, lineage, given, name)
+
+
+def _method(run: Asking, home: ClassText, function: Function, owner: Object) -> Any:
+    decorators = {getattr(each, "id", getattr(each, "attr", "")) for each in function.decorator_list}
+    local = Local(function, home.source, None if "staticmethod" in decorators else owner)
+    if decorators & {"property", "cached_property"}:
+        if function.name == "device":
+            return Device(same(f"{owner.symbol}.device"))
+        return run.reader.result(local, [], {}, run.depth + 1)
+    return local
+
+
+Given = Sequence[tuple[ClassText, Attribute]]
+
+
+def _at_first(run: Asking, lineage: list[ClassText], given: Given, name: str) -> Any:
+    """What an attribute is when a method begins that nobody called before, where the constructor leaves it on
+    the host, and what gives it another value later is made beside it, or this method itself.
+    """
+    making = _making(lineage)
+    later = [each for each in given if id(each[1].function) not in making]
+    other = [each for _, each in later if not _is_beside_itself(each.value, name)]
+    if not other and not later:
+        return UNTOLD_VALUE
+    if run.function is None or any(
+        each.function is not run.function or _may_come_first(each, run.function) for each in other
+    ):
+        return UNTOLD_VALUE
+    if other and (run.function.name.startswith("_") or run.function.name in _mentioned(lineage)):
+        return UNTOLD_VALUE
+    first = joined([_assigned(run, *each) for each in given if id(each[1].function) in making])
+    if isinstance(first, Tensor) and HOST in _places(first.where) and set(_places(first.where)) <= _EITHER:
+        return Tensor(Where("maybe", (HOST, OTHER)), first.scalar, first.made, "attribute")
     return UNTOLD_VALUE
 
 
-def _method(run: Asking, home: ClassText, function: Function, text: ClassText) -> Any:
-    decorators = {getattr(each, "id", getattr(each, "attr", "")) for each in function.decorator_list}
-    local = Local(function, home.source, None if "staticmethod" in decorators else Object(text))
-    if decorators & {"property", "cached_property"}:
-        if function.name == "device":
-            return Device(same("self.device"))
-        return run.reader.result(local, [], {}, run.depth + 1)
-    return local
+_EITHER = {HOST, OTHER}
+
+
+def _places(where: Where) -> tuple[str, ...]:
+    return (HOST,) if where.kind == "default" else where.of
+
+
+def _making(lineage: list[ClassText]) -> set[int]:
+    """The constructors of a class, and the private methods that only these call, as nodes."""
+    every = [(name, node) for each in lineage for name, node in each.methods.items()]
+    found = {id(node) for name, node in every if name == "__init__"}
+    callers: dict[str, set[int]] = {}
+    for each in lineage:
+        for function, called_there, read in each.mentions:
+            for name in called_there:
+                callers.setdefault(name, set()).add(id(function))
+            for name in read:
+                callers.setdefault(name, set()).add(0)  # whoever gets it may call it
+    for _ in range(_DEEPEST):
+        found |= {
+            id(node)
+            for name, node in every
+            if name.startswith("_") and not name.startswith("__") and callers.get(name, _NOBODY) <= found
+        }
+    return found
+
+
+_DEEPEST = 3
+_NOBODY = frozenset((0,))
+
+
+def _mentioned(lineage: list[ClassText]) -> set[str]:
+    """The attributes and methods of `self` that the methods of a class name."""
+    return {name for each in lineage for _, *names in each.mentions for name in frozenset().union(*names)}
+
+
+def _is_beside_itself(value: ast.expr | None, name: str) -> bool:
+    """Whether what an attribute is given is computed of itself, and sent nowhere."""
+    if value is None:
+        return False
+    inside = nodes(value)
+    if not any(_is_own(each, name) for each in inside):
+        return False
+    calls = [each for each in inside if isinstance(each, ast.Call)]
+    return all(
+        called(each) not in _SENDERS
+        and all(_is_own_device(key.value, name) for key in each.keywords if key.arg in ("device", None))
+        and (_is_of_torch(each) or len(each.args) < 2)
+        for each in calls
+    )
+
+
+_SENDERS = frozenset("to cuda cpu type_as new_tensor xpu npu".split())
+
+
+def _is_of_torch(node: ast.Call) -> bool:
+    """Whether a function of torch is called, or a method that sends nothing."""
+    match node.func:
+        case ast.Attribute(value=ast.Name(id=name)):
+            return name in ("torch", "F")
+        case ast.Attribute(value=ast.Call() | ast.Attribute()):
+            return True
+    return False
+
+
+def _is_own(node: ast.AST, name: str) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(id="self"), attr=attr):
+            return attr == name
+    return False
+
+
+def _is_own_device(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "device" and _is_own(node.value, name)
+
+
+def _may_come_first(attribute: Attribute, function: Function) -> bool:
+    """Whether an attribute is given another value on a way of a method that is not told: in a loop, or by a
+    question about more than whether an argument was given.
+    """
+    names = {each.arg for each in nodes(function.args) if isinstance(each, ast.arg)} - {"self"}
+    around = [
+        each
+        for each in nodes(function)
+        if isinstance(each, _PARTING) and any(inner is attribute.node for inner in nodes(each))
+    ]
+    return any(not isinstance(each, ast.If) or not _asks_only(each.test, names) for each in around)
+
+
+_PARTING = (ast.If, ast.For, ast.While, ast.Try, ast.With, ast.Match)
+
+
+def _asks_only(test: ast.expr, names: set[str]) -> bool:
+    inside = nodes(test)
+    named = {each.id for each in inside if isinstance(each, ast.Name)}
+    return named <= names and any(isinstance(each, ast.Constant) and each.value is None for each in inside)
 
 
 def _assigned(run: Asking, text: ClassText, attribute: Attribute) -> Any:
@@ -119,12 +241,14 @@ def _is_made(value: ast.expr | None) -> TypeGuard[ast.Call]:
 _NO_MODULES = ("Tensor", "Config", "List", "Dict", "Lock", "Queue", "Processor", "Tokenizer")
 
 
-def _stays(where: Where, given: Sequence[tuple[ClassText, Attribute]]) -> bool:
+def _stays(where: Where, given: Given, lineage: list[ClassText]) -> bool:
     """Whether a tensor is where its maker put it, on one way of the constructor at least."""
     if where.kind in ("default", "literal"):
         return True
-    alone = all(attribute.function.name == "__init__" for _, attribute in given)
-    return alone and HOST in where.of and set(where.of) <= {HOST, OTHER}
+    if HOST not in where.of or not set(where.of) <= _EITHER:
+        return False
+    making = _making(lineage)
+    return all(id(attribute.function) in making for _, attribute in given)
 
 
 def keeps_nothing(run: Asking, name: str) -> bool:

@@ -203,10 +203,10 @@ def call_method(
             return _tensor_method(run, owner, name, node, positional, keywords)
         case Module():
             return _module_method(owner, name, positional, keywords)
-        case Object() if name == "get_input_embeddings":
-            return Module("self.get_input_embeddings()", "torch.nn.Embedding")
-        case Object() if name == "parameters":
-            return Listed(Tensor(same("self"), None, None, "parameter"))
+        case Object(symbol=symbol) if name == "get_input_embeddings":
+            return Module(f"{symbol}.get_input_embeddings()", "torch.nn.Embedding")
+        case Object(symbol=symbol) if name == "parameters":
+            return Listed(Tensor(same(symbol), None, None, "parameter"))
         case _ if name in ("numpy", "tolist", "item"):
             return PLAIN
         case _ if name == "cpu" and isinstance(owner, Untold | Method) and not (positional or keywords):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, TypeGuard
 
 from samedevice.static.tensors.abstract import (
@@ -42,8 +43,8 @@ from samedevice.static.tensors.abstract import (
     literal,
     same,
 )
-from samedevice.static.tensors.attributes import attribute_of_self, keeps_nothing
-from samedevice.static.tensors.knowledge import ATTRIBUTES, METHODS, MODULES, TRANSPARENT
+from samedevice.static.tensors.attributes import attribute_of, keeps_nothing
+from samedevice.static.tensors.knowledge import ATTRIBUTES, MAKERS, METHODS, MODULES, TRANSPARENT
 from samedevice.static.tensors.library import call_function, call_method, meeting_of_operator
 from samedevice.static.tensors.project import Project
 from samedevice.static.tensors.signs import (
@@ -183,9 +184,18 @@ class Reading:
     ) -> Any:
         """What a call of a function of the project gives; what meets in it is added to `entered`."""
         value, meetings = self._entering(local, positional, keywords, depth)
+        if value is UNTOLD_VALUE and isinstance(local.node.returns, ast.Name):
+            value = self._annotated(local)
         if entered is not None and len(entered) < _MOST_ENTERED:
             entered += meetings
         return value
+
+    def _annotated(self, local: Local) -> Any:
+        """What a function gives by its annotation, where that is a type of numbers or text."""
+        name = getattr(local.node.returns, "id", "")
+        if name not in _PLAIN_TYPES or self._gives_something_else(local):
+            return UNTOLD_VALUE
+        return NUMBER if name == "int" else PLAIN
 
     def _entering(
         self, local: Local, positional: Sequence[Any], keywords: dict[str, Any], depth: int
@@ -273,11 +283,14 @@ class _Run:
         """Names of objects that nobody else can give other parts, once somebody asked."""
         self.shared: frozenset[str] | None = None
         """Names that functions inside this one have, too, once somebody asked."""
+        self.function: Function | None = None
+        """The function that is read."""
         self.elsewhere = source.changes_default
         """Whether what is made without a device may be made elsewhere than on the host."""
 
     def whole(self, function: Function, owner: ClassText | None) -> Told:
         """A function with arguments that nobody knows."""
+        self.function = function
         outer = self.source.enclosing(function)
         if not outer:
             self._body(function.body, self.arguments(function, owner))
@@ -304,6 +317,7 @@ class _Run:
         around: Environment | None = None,
     ) -> Any:
         """A function with the values that it is given, and the names of the function around it."""
+        self.function = local.node
         environment = self._bound(local, positional, keywords)
         if environment is None:
             return UNTOLD_VALUE
@@ -313,7 +327,7 @@ class _Run:
         whole = self._body(local.node.body, environment)
         if not whole:
             return UNTOLD_VALUE
-        return joined(self.told.returned) if self.told.returned else NONE
+        return joined(self.told.returned) if self.told.returned else UNTOLD_VALUE
 
     def _body(self, body: Sequence[ast.stmt], environment: Environment) -> bool:
         """Whether it was read to its end."""
@@ -542,7 +556,27 @@ class _Run:
         if not outcomes:
             raise _End
         environment.clear()
-        environment |= _merged(outcomes, by_device)
+        environment |= self._merged(outcomes, by_device)
+
+    def _merged(self, outcomes: Sequence[Environment], by_device: bool = False) -> Environment:
+        """The names after one of several ways."""
+        first, *others = outcomes
+        if not others:
+            return first
+        names = {name for each in outcomes for name in each}
+        merged = {
+            name: [each[name] if name in each else self._before(name, each) for each in outcomes]
+            for name in names
+        }
+        if by_device:
+            merged = {name: _without_host(values) for name, values in merged.items()}
+        return {name: joined(values) for name, values in merged.items()}
+
+    def _before(self, name: str, environment: Environment) -> Any:
+        """What a name stands for on a way that gives it nothing: for `self.x` what the object has."""
+        owner, _, attribute = name.partition(".")
+        value = environment.get(owner) if attribute else None
+        return attribute_of(self, value, attribute) if isinstance(value, Object) else UNTOLD_VALUE
 
     def _for(self, node: ast.For | ast.AsyncFor, environment: Environment) -> None:
         item = _item(self.value(node.iter, environment))
@@ -566,12 +600,12 @@ class _Run:
                 environment[name] = UNTOLD_VALUE
         else:
             for _ in range(2):
-                merged = _merged([environment, *self._turn(node, environment, begin)])
+                merged = self._merged([environment, *self._turn(node, environment, begin)])
                 environment.clear()
                 environment |= merged
                 del self.told.meetings[kept:]
                 del self.told.entered[inside:]
-        if _merged([environment, *self._turn(node, environment, begin)]) != environment:
+        if self._merged([environment, *self._turn(node, environment, begin)]) != environment:
             for name in _stored(node):
                 environment[name] = UNTOLD_VALUE
         self.loops -= 1
@@ -617,10 +651,12 @@ class _Run:
         except _End:
             pass
         for handler in node.handlers:  # it may begin after any statement of the body
-            other = _merged([before, own])
+            other = self._merged([before, own])
             for statement in node.body:
                 for name in _stored(statement):
                     other[name] = UNTOLD_VALUE
+            for name in _given_last(node.body):
+                other[name] = before.get(name, UNTOLD_VALUE)
             try:
                 self.block(handler.body, other)
                 outcomes.append(other)
@@ -629,7 +665,7 @@ class _Run:
         if not outcomes:
             raise _End
         environment.clear()
-        environment |= _merged(outcomes)
+        environment |= self._merged(outcomes)
         self.block(node.finalbody, environment)
 
     def _match(self, node: ast.Match, environment: Environment) -> None:
@@ -679,8 +715,13 @@ class _Run:
             case ast.Attribute(value=ast.Name(id=owner), attr=name):
                 self._give_part(environment, owner, name, value)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                starred = [number for number, each in enumerate(parts) if isinstance(each, ast.Starred)]
+                if isinstance(value, Items) and len(starred) == 1 and len(value.parts) >= len(parts) - 1:
+                    rest = len(parts) - 1 - starred[0]
+                    ends = value.parts[len(value.parts) - rest :] if rest else ()
+                    value = Items((*value.parts[: starred[0]], UNTOLD_VALUE, *ends))
                 fits = isinstance(value, Items) and len(value.parts) == len(parts)
-                fits = fits and not any(isinstance(each, ast.Starred) for each in parts)
+                fits = fits and len(starred) < 2
                 for number, part in enumerate(parts):
                     own = value.parts[number] if fits else UNTOLD_VALUE
                     if isinstance(value, Spread) and not any(isinstance(x, ast.Starred) for x in parts):
@@ -762,8 +803,8 @@ class _Run:
                 return self.project.find(self.source, f"{whole}.{name}")
             case ClassName(text=text) if (found := self._of_class(owner, text, name)) is not None:
                 return found
-            case Object(text=text):
-                return attribute_of_self(self, text, name)
+            case Object():
+                return attribute_of(self, owner, name)
             case Record() if (part := owner.part(name)) is not UNTOLD_VALUE:
                 return part
             case Tensor() if name == "device":
@@ -778,6 +819,8 @@ class _Run:
                 return Tensor(same(f"{symbol}.{name}") if symbol else NOWHERE, False, None, "parameter")
             case Module(symbol=symbol) if name == "device" and symbol:
                 return Device(same(symbol))
+            case Module(symbol=symbol, text=ClassText() as text) if symbol:
+                return self._of_part(owner, text, name)
             case Device() if name == "type":
                 return Device(NOWHERE)  # the first of its kind
             case Plain() | Device():
@@ -790,6 +833,16 @@ class _Run:
             return SIZE if name == "shape" else PLAIN
         if name == "data" and isinstance(owner, Given):
             return owner
+        return Method(owner, name)
+
+    def _of_part(self, owner: Module, text: ClassText, name: str) -> Any:
+        """What a part of the project keeps, as far as its class tells."""
+        found = attribute_of(self, Object(text, owner.symbol), name)
+        match found:
+            case Tensor() if not (self.source.gives(name) or text.source.gives(name)):
+                return found
+            case Module() | Plain() | Device() | Listed():
+                return found
         return Method(owner, name)
 
     def _of_class(self, owner: ClassName, text: ClassText, name: str) -> Local | None:
@@ -847,6 +900,9 @@ class _Run:
         match function:
             case Library():
                 return call_function(self, function, node, positional, keywords)
+            case Method(owner=Module(symbol=symbol, text=ClassText() as text) as owner) if symbol:
+                given = call_method(self, owner, function.name, node, positional, keywords)
+                return self._made_by_part(owner, text, function.name, positional, keywords) or given
             case Method(owner=owner):
                 return call_method(self, owner, function.name, node, positional, keywords)
             case Local(home=home) if home is not None:
@@ -918,7 +974,8 @@ class _Run:
             return self._placed_called(module, node, positional, keywords)
         if module.symbol and keeps_nothing(self, module.kind):
             given = self._enter(module, positional, keywords)
-            if isinstance(given, Tensor) and not any(each.startswith("self") for each in given.where.of):
+            own = (module.symbol, "self")
+            if isinstance(given, Tensor) and not any(each.startswith(own) for each in given.where.of):
                 return given
             if any(_on_host(value) for _, value in tensors):
                 return UNTOLD_VALUE
@@ -930,6 +987,22 @@ class _Run:
         self.meet(node, (*first, (node.func, given)))
         return given
 
+    def _made_by_part(
+        self, owner: Module, text: ClassText, name: str, positional: list[Any], keywords: dict[str, Any]
+    ) -> Any:
+        """What a method of a part makes on the host; None where it makes nothing there."""
+        if self.elsewhere and not self.source.changes_default:
+            return None
+        found = attribute_of(self, Object(text, owner.symbol), name)
+        if not isinstance(found, Local):
+            return None
+        strays = any(_is_stray(each) for each in (*positional, *keywords.values()))
+        if not strays and not makes_something(found.node):
+            return None
+        given = self.reader.result(found, positional, keywords, self.depth + 1, self.told.entered)
+        parts = given.parts if isinstance(given, Items) else (given,)
+        return given if any(_is_stray(each) for each in parts) else None
+
     def _enter(self, module: Module, positional: list[Any], keywords: dict[str, Any]) -> Any:
         """Read what a part of the project does with what it is given."""
         if module.text is None or module.text.reached:
@@ -938,7 +1011,7 @@ class _Run:
         home = next((each for each in lineage if "forward" in each.methods), None)
         if home is None:
             return UNTOLD_VALUE
-        forward = Local(home.methods["forward"], home.source, Object(module.text))
+        forward = Local(home.methods["forward"], home.source, Object(module.text, module.symbol or "self"))
         return self.reader.result(forward, positional, keywords, self.depth + 1, self.told.entered)
 
     def _placed_called(
@@ -954,7 +1027,8 @@ class _Run:
         if module.text is None or module.where.of[0] in ("cpu", "meta"):
             return UNTOLD_VALUE
         result = self._enter(module, positional, keywords)
-        follows = isinstance(result, Tensor) and all(each.startswith("self.") for each in result.where.of)
+        own = f"{module.symbol or 'self'}."
+        follows = isinstance(result, Tensor) and all(each.startswith(own) for each in result.where.of)
         return (
             replace(given, scalar=None) if follows and result.where.kind in ("same", "part") else UNTOLD_VALUE
         )
@@ -1105,6 +1179,27 @@ class _Run:
         return UNTOLD_VALUE
 
 
+@lru_cache(maxsize=4096)
+def makes_something(function: Function) -> bool:
+    """Whether a function makes a tensor without a device and gives one back."""
+    inside = nodes(function)
+    gives = any(isinstance(each, ast.Return) and each.value is not None for each in inside)
+    return gives and any(
+        isinstance(each, ast.Call)
+        and called(each) in MAKERS
+        and all(keyword.arg != "device" for keyword in each.keywords)
+        for each in inside
+    )
+
+
+def _given_last(body: Sequence[ast.stmt]) -> set[str]:
+    """The names that only the last of some statements gives a value, when nothing of it can fail any more."""
+    match body[-1]:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            return {name} - _stored_in(body[:-1]) - _stored(value)
+    return set()
+
+
 def _asks_flag(test: ast.expr) -> set[str]:
     """The name that a condition is, or denies."""
     match test:
@@ -1194,17 +1289,6 @@ def _spread_part(value: Spread, number: int, count: int) -> Any:
         return value.before[number]
     late = number - (count - len(value.after))
     return value.after[late] if late >= 0 else UNTOLD_VALUE
-
-
-def _merged(outcomes: Sequence[Environment], by_device: bool = False) -> Environment:
-    first, *others = outcomes
-    if not others:
-        return first
-    names = {name for each in outcomes for name in each}
-    merged = {name: [each.get(name, UNTOLD_VALUE) for each in outcomes] for name in names}
-    if by_device:
-        merged = {name: _without_host(values) for name, values in merged.items()}
-    return {name: joined(values) for name, values in merged.items()}
 
 
 def _without_host(values: list[Any]) -> list[Any]:

@@ -160,6 +160,20 @@ class SourceText:
             name for node in nodes(self.tree) if isinstance(node, ast.Global) for name in node.names
         )
 
+    def gives(self, name: str) -> bool:
+        """Whether anything in the file but `self` is given an attribute of this name, or of any."""
+        return name in self._given or "setattr" in self.calls
+
+    @cached_property
+    def _given(self) -> frozenset[str]:
+        return frozenset(
+            node.attr
+            for node in nodes(self.tree)
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+        )
+
     def function_named(self, name: str) -> Function | None:
         """A function of the module itself."""
         return self._top.get(name)
@@ -227,6 +241,11 @@ class ClassText:
         return found
 
     @cached_property
+    def mentions(self) -> list[tuple[Function, frozenset[str], frozenset[str]]]:
+        """The attributes of `self` that each method calls, and those that it reads otherwise."""
+        return [(function, *_mentions(function)) for function in self.methods.values()]
+
+    @cached_property
     def reached(self) -> bool:
         """Whether a method reaches attributes by names that are computed."""
         return (
@@ -238,6 +257,20 @@ class ClassText:
             )
             or "_apply" in self.methods
         )
+
+
+def _mentions(function: Function) -> tuple[frozenset[str], frozenset[str]]:
+    inside = nodes(function)
+    owned = {
+        id(node): node.attr
+        for node in inside
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Load)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    }
+    calls = [owned.pop(id(node.func), "") for node in inside if isinstance(node, ast.Call)]
+    return frozenset(calls) - {""}, frozenset(owned.values())
 
 
 def _attributes(node: ast.AST, function: Function) -> Iterator[tuple[str, Attribute]]:
