@@ -65,7 +65,7 @@ from functools import partial
 from samedevice.diagnosis.fixes import swapped
 from samedevice.lint._meetings import pairs
 from samedevice.lint._rule import Hit, LintRule, Repair
-from samedevice.lint._source import CALLERS_DECIDE, Around, LintedFile, nodes, short
+from samedevice.lint._source import CALLERS_DECIDE, Around, Call, Function, LintedFile, nodes, short
 from samedevice.static.tensors import MAKERS, Tensor
 
 
@@ -74,12 +74,15 @@ def _check(file: LintedFile) -> Iterator[Hit]:
         return
     makers = {id(call.node): call for call in file.calls(*MAKERS) if call.around.owner is not None}
     classes = {id(call.around.owner) for call in makers.values()}
+    kept = {name for call in makers.values() for name in _given_names(call)}
     told: set[int] = set()
     for function, around in file.source.functions:
-        if id(around.owner) not in classes or function.name in CALLERS_DECIDE:
+        if function.name in CALLERS_DECIDE:
+            continue
+        if id(around.owner) not in classes and not _reads_of_part(function, kept):
             continue
         inside = Around(function, around.owner)
-        if file.moves_itself(inside):
+        if around.owner is not None and file.moves_itself(inside):
             continue
         for pair in pairs(file, inside, _is_kept):
             maker = makers.get(id(pair.stray.made))
@@ -90,13 +93,31 @@ def _check(file: LintedFile) -> Iterator[Hit]:
             if not name or statement is None:
                 continue
             told.add(id(maker.node))
-            module = file.in_module_class(inside) and isinstance(statement, ast.Assign)
+            home = Around(maker.around.function, maker.around.owner)
+            module = file.in_module_class(home) and isinstance(statement, ast.Assign)
             yield Hit(
                 statement,
                 {"attribute": f"self.{name}"},
                 (pair.told(file, RULE, other=short(pair.placed_node, 40)),),
                 partial(_repair, file, statement, name) if module else None,
             )
+
+
+def _given_names(call: Call) -> list[str]:
+    """The attributes of `self` that the statement of a call gives a value."""
+    statement = call.around.statement
+    if call.around.owner is None or not isinstance(statement, ast.Assign | ast.AnnAssign):
+        return []
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return [each.attr for each in targets if isinstance(each, ast.Attribute)]
+
+
+def _reads_of_part(function: Function, names: set[str]) -> bool:
+    """Whether a function reads an attribute of one of these names of a part: `self.part.name`."""
+    return bool(names) and any(
+        isinstance(node, ast.Attribute) and node.attr in names and isinstance(node.value, ast.Attribute)
+        for node in nodes(function)
+    )
 
 
 def _attribute_name(file: LintedFile, around: Around, node: ast.expr, stray: Tensor) -> str:

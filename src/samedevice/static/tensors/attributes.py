@@ -61,6 +61,8 @@ def attribute_of(run: Asking, owner: Object, name: str) -> Any:
     match value:
         case Module():
             return Module(symbol, value.kind, value.text)
+        case _ if module and (part := _part(run, given)) is not None:
+            return Module(symbol, "", part.text)
         case Tensor(role="parameter"):
             return Tensor(same(symbol), None, None, "parameter")
         case Tensor(where=where) if _stays(where, given, lineage) and not _moved(lineage):
@@ -78,10 +80,23 @@ def _method(run: Asking, home: ClassText, function: Function, owner: Object) -> 
     return local
 
 
-Given = Sequence[tuple[ClassText, Attribute]]
+Assignments = Sequence[tuple[ClassText, Attribute]]
 
 
-def _at_first(run: Asking, lineage: list[ClassText], given: Given, name: str) -> Any:
+def _part(run: Asking, given: Assignments) -> Module | None:
+    """The module that the constructor makes an attribute of, where others are only given to the class."""
+    own = [each for each in given if each[1].function.name == "__init__"]
+    made = {value for each in own if isinstance(value := _assigned(run, *each), Module)} if own else set()
+    handed = all(
+        isinstance(attribute.value, ast.Name)
+        and attribute.value.id in {each.arg for each in attribute.function.args.args}
+        for _, attribute in given
+        if attribute.function.name != "__init__"
+    )
+    return made.pop() if len(made) == 1 and len(own) == 1 and handed else None
+
+
+def _at_first(run: Asking, lineage: list[ClassText], given: Assignments, name: str) -> Any:
     """What an attribute is when a method begins that nobody called before, where the constructor leaves it on
     the host, and what gives it another value later is made beside it, or this method itself.
     """
@@ -212,7 +227,7 @@ def _is_module_list(value: ast.expr | None) -> bool:
     return isinstance(value, ast.Call) and called(value) == "ModuleList"
 
 
-def _of_list(run: Asking, symbol: str, given: Sequence[tuple[ClassText, Attribute]]) -> Any:
+def _of_list(run: Asking, symbol: str, given: Assignments) -> Any:
     """The modules of a list: each may be elsewhere than the others, so they are parts of one name."""
     (text, attribute), *others = given
     made = [node for node in nodes(attribute.value) if isinstance(node, ast.Call)] if attribute.value else []
@@ -241,7 +256,7 @@ def _is_made(value: ast.expr | None) -> TypeGuard[ast.Call]:
 _NO_MODULES = ("Tensor", "Config", "List", "Dict", "Lock", "Queue", "Processor", "Tokenizer")
 
 
-def _stays(where: Where, given: Given, lineage: list[ClassText]) -> bool:
+def _stays(where: Where, given: Assignments, lineage: list[ClassText]) -> bool:
     """Whether a tensor is where its maker put it, on one way of the constructor at least."""
     if where.kind in ("default", "literal"):
         return True

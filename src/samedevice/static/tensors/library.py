@@ -81,6 +81,8 @@ def call_function(
         )
     if function.name.startswith(_MODULE_HOMES) and name in MODULES["placed"] | MODULES["free"]:
         return Module("", function.name)
+    if function.name.startswith(_MODULE_HOMES) and name.endswith("Loss"):
+        return Module("", function.name)
     if home in ("einops", "einops.einops") and name in FUNCTIONS["einops"]:
         first = positional[0] if positional else UNTOLD_VALUE
         return Tensor(first.where, None) if isinstance(first, Tensor) else UNTOLD_VALUE
@@ -152,8 +154,20 @@ def _arguments(
     node: ast.Call, positional: Sequence[Any], keywords: Keywords
 ) -> Iterator[tuple[ast.expr, Any]]:
     """The expressions of a call's arguments with what they are."""
-    named = (each.value for each in node.keywords)
-    return zip((*node.args, *named), (*positional, *keywords.values()), strict=False)
+    named = _once_for_each([(each.value, each.arg is None) for each in node.keywords], len(keywords))
+    return zip((*given_in_order(node, positional), *named), (*positional, *keywords.values()), strict=False)
+
+
+def given_in_order(node: ast.Call, positional: Sequence[Any]) -> list[ast.expr]:
+    """The expressions of a call's arguments by place, `*args` once for each that it stands for."""
+    return _once_for_each([(each, isinstance(each, ast.Starred)) for each in node.args], len(positional))
+
+
+def _once_for_each(parts: Sequence[tuple[ast.expr, bool]], count: int) -> list[ast.expr]:
+    """Expressions; one that stands for several so many times that they are `count`."""
+    several = [node for node, many in parts if many]
+    more = max(0, count - (len(parts) - 1)) if len(several) == 1 else 1
+    return [node for node, many in parts for _ in range(more if many else 1)]
 
 
 def _extreme(

@@ -32,6 +32,7 @@ from samedevice.static.tensors.abstract import (
     Local,
     Method,
     Module,
+    Named,
     Object,
     Plain,
     Record,
@@ -39,13 +40,19 @@ from samedevice.static.tensors.abstract import (
     Tensor,
     Where,
     any_of,
+    is_whole,
     joined,
     literal,
     same,
 )
 from samedevice.static.tensors.attributes import attribute_of, keeps_nothing
 from samedevice.static.tensors.knowledge import ATTRIBUTES, MAKERS, METHODS, MODULES, TRANSPARENT
-from samedevice.static.tensors.library import call_function, call_method, meeting_of_operator
+from samedevice.static.tensors.library import (
+    call_function,
+    call_method,
+    given_in_order,
+    meeting_of_operator,
+)
 from samedevice.static.tensors.project import Project
 from samedevice.static.tensors.signs import (
     array_parameters,
@@ -121,6 +128,7 @@ class Reading:
         self._makers: dict[int, tuple[ast.expr, SourceText]] = {}
         self._inside = 0
         """Steps in what was entered since the function or the file was begun that is read for itself."""
+        self.lambdas: dict[int, ast.FunctionDef] = {}
         self.entered: dict[int, list[Meeting]] = {}
         """What meets in functions of the file with what other functions and statements give them."""
 
@@ -257,8 +265,10 @@ def _tells(meeting: Meeting) -> bool:
         each.made is not None and (each.where.unplaced or CURRENT in each.where.of or each.where == _CURRENT)
         for each in operands
     )
-    parts = {each.where.of for each in operands if any(of.startswith("self.") for of in each.where.of)}
-    return strays or len(parts) > 1
+    if strays:
+        return True
+    of_parts = any(of.startswith("self.") for each in operands for of in each.where.of)
+    return of_parts and len({each.where.of for each in operands if each.where.of}) > 1
 
 
 class _Run:
@@ -412,9 +422,13 @@ class _Run:
             value = environment[name]
             if isinstance(value, Given):
                 environment[name] = Tensor(same(value.symbol), None, None, "argument")
-        for extra in (given.vararg, given.kwarg):
-            if extra is not None:
-                environment[extra.arg] = UNTOLD_VALUE
+        known = "**" not in keywords and "*" not in keywords
+        if given.vararg is not None:
+            environment[given.vararg.arg] = Items(tuple(values[len(names) :])) if known else UNTOLD_VALUE
+        if given.kwarg is not None:
+            rest = tuple((name, value) for name, value in keywords.items() if name not in every)
+            known = known and _is_only_passed_on(local.node, given.kwarg.arg)
+            environment[given.kwarg.arg] = Named(rest) if known else UNTOLD_VALUE
         return environment
 
     # Statements
@@ -860,15 +874,22 @@ class _Run:
         positional, starred = [], False
         for each in node.args:
             if isinstance(each, ast.Starred):
-                self.value(each.value, environment)
-                starred = True
+                several = self.value(each.value, environment)
+                if isinstance(several, Items) and isinstance(each.value, ast.Name) and not starred:
+                    positional += several.parts
+                else:
+                    starred = True
             else:
                 positional.append(self.value(each, environment))
         if starred and isinstance(function, Local):
             positional = []  # which of its parameters they are is not told
         keywords: dict[str, Any] = {"*": UNTOLD_VALUE} if starred else {}
         for keyword in node.keywords:
-            keywords[keyword.arg or "**"] = self.value(keyword.value, environment)
+            value = self.value(keyword.value, environment)
+            if keyword.arg is None and isinstance(value, Named):
+                keywords |= dict(value.parts)
+            else:
+                keywords[keyword.arg or "**"] = value
         self.names = environment
         self._grown(node, positional, environment)
         result = self.call(node, function, positional, keywords)
@@ -952,7 +973,7 @@ class _Run:
         """A module with parameters gives what is where they are; one without, where its input is."""
         tensors = [
             (each, value)
-            for each, value in zip(node.args, positional, strict=False)
+            for each, value in zip(given_in_order(node, positional), positional, strict=False)
             if isinstance(value, Tensor)
         ]
         last = module.kind.rpartition(".")[2]
@@ -997,7 +1018,7 @@ class _Run:
         if not isinstance(found, Local):
             return None
         strays = any(_is_stray(each) for each in (*positional, *keywords.values()))
-        if not strays and not makes_something(found.node):
+        if not (strays or makes_something(found.node)):
             return None
         given = self.reader.result(found, positional, keywords, self.depth + 1, self.told.entered)
         parts = given.parts if isinstance(given, Items) else (given,)
@@ -1021,7 +1042,8 @@ class _Run:
         last = module.kind.rpartition(".")[2]
         given = Tensor(module.where, False, None, "output")
         if last in _PLACED and module.text is None:
-            tensors = [(at, x) for at, x in zip(node.args, positional, strict=False) if isinstance(x, Tensor)]
+            at = given_in_order(node, positional)
+            tensors = [(each, x) for each, x in zip(at, positional, strict=False) if isinstance(x, Tensor)]
             self.meet(node, (*tensors, (node.func, given)), True)
             return given
         if module.text is None or module.where.of[0] in ("cpu", "meta"):
@@ -1065,6 +1087,8 @@ class _Run:
         value = self.value(node.operand, environment)
         if isinstance(node.op, ast.Not):
             return PLAIN
+        if is_whole(value) and isinstance(node.op, ast.USub | ast.UAdd):
+            return NUMBER
         return value if isinstance(value, Tensor) else PLAIN if isinstance(value, Plain) else UNTOLD_VALUE
 
     def _either(self, node: ast.IfExp, environment: Environment) -> Any:
@@ -1174,9 +1198,32 @@ class _Run:
                 self.value(test, own)
         return Listed(self.value(node.elt, own), True)
 
+    def _lambda(self, node: ast.Lambda, environment: Environment) -> Any:
+        """A function without a name, as one that returns its expression."""
+        if id(node) not in self.reader.lambdas:
+            body = ast.copy_location(ast.Return(node.body), node)
+            made = ast.FunctionDef("<lambda>", node.args, [body], [])
+            self.reader.lambdas[id(node)] = ast.copy_location(made, node)
+        return Local(self.reader.lambdas[id(node)], self.source, None, self)
+
     def _starred(self, node: ast.Starred, environment: Environment) -> Any:
         self.value(node.value, environment)
         return UNTOLD_VALUE
+
+
+@lru_cache(maxsize=4096)
+def _is_only_passed_on(function: Function, name: str) -> bool:
+    """Whether a function does nothing else with its `**name` than give it to others."""
+    inside = nodes(function)
+    used = sum(isinstance(each, ast.Name) and each.id == name for each in inside)
+    passed = sum(
+        isinstance(each, ast.keyword)
+        and each.arg is None
+        and isinstance(each.value, ast.Name)
+        and each.value.id == name
+        for each in inside
+    )
+    return used == passed
 
 
 @lru_cache(maxsize=4096)
@@ -1600,4 +1647,5 @@ _EXPRESSIONS: dict[type, Callable[[_Run, Any, Environment], Any]] = {
     ast.SetComp: _Run._comprehension,
     ast.GeneratorExp: _Run._comprehension,
     ast.Starred: _Run._starred,
+    ast.Lambda: _Run._lambda,
 }
