@@ -79,7 +79,7 @@ def _check(file: LintedFile) -> Iterator[Hit]:
     for function, around in file.source.functions:
         if function.name in CALLERS_DECIDE:
             continue
-        if id(around.owner) not in classes and not _reads_of_part(function, kept):
+        if id(around.owner) not in classes and not _reads_of_another(function, kept):
             continue
         inside = Around(function, around.owner)
         if around.owner is not None and file.moves_itself(inside):
@@ -112,10 +112,12 @@ def _given_names(call: Call) -> list[str]:
     return [each.attr for each in targets if isinstance(each, ast.Attribute)]
 
 
-def _reads_of_part(function: Function, names: set[str]) -> bool:
-    """Whether a function reads an attribute of one of these names of a part: `self.part.name`."""
+def _reads_of_another(function: Function, names: set[str]) -> bool:
+    """Whether a function reads an attribute of one of these names of another object: `self.part.name`."""
     return bool(names) and any(
-        isinstance(node, ast.Attribute) and node.attr in names and isinstance(node.value, ast.Attribute)
+        isinstance(node, ast.Attribute)
+        and node.attr in names
+        and not (isinstance(node.value, ast.Name) and node.value.id == "self")
         for node in nodes(function)
     )
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, TypeGuard
 
 from samedevice.static.tensors.abstract import (
     HOST,
+    NUMBER,
     OTHER,
     UNTOLD_VALUE,
     Device,
@@ -22,7 +24,8 @@ from samedevice.static.tensors.abstract import (
     same,
 )
 from samedevice.static.tensors.asking import Asking
-from samedevice.static.tensors.knowledge import MODULES
+from samedevice.static.tensors.knowledge import MAKERS, MODULES
+from samedevice.static.tensors.signs import annotated
 from samedevice.static.tensors.source import Attribute, ClassText, Function, called, nodes
 
 _MOVERS = frozenset(("to", "cuda", "_apply", "to_device", "cpu"))
@@ -43,6 +46,12 @@ def attribute_of(run: Asking, owner: Object, name: str) -> Any:
     given = [(each, attribute) for each in lineage for attribute in each.attributes.get(name, ())]
     if not given and name.endswith("_device"):
         return Device(same(symbol))
+    if not given or owner.symbol.isidentifier():
+        field = next((each.fields[name] for each in lineage if name in each.fields), None)
+        if field is not None and (value := annotated(field, symbol)) is not None:
+            return value
+        if isinstance(field, ast.Name) and field.id == "int":
+            return NUMBER
     if not given:
         return Method(owner, name)
     module = run.project.is_module(text)
@@ -68,6 +77,20 @@ def attribute_of(run: Asking, owner: Object, name: str) -> Any:
         case Tensor(where=where) if _stays(where, given, lineage) and not _moved(lineage):
             return Tensor(where, value.scalar, value.made, "attribute")
     return UNTOLD_VALUE if _moved(lineage) else _at_first(run, lineage, given, name)
+
+
+def keeps_tensors(lineage: list[ClassText]) -> bool:
+    """Whether the objects of a class have tensors, by its annotations or by what its constructor makes."""
+    for each in lineage:
+        if any(annotated(field, name) is not None for name, field in each.fields.items()):
+            return True
+        if any(
+            isinstance(attribute.value, ast.Call) and called(attribute.value) in MAKERS
+            for given in each.attributes.values()
+            for attribute in given
+        ):
+            return True
+    return False
 
 
 def _method(run: Asking, home: ClassText, function: Function, owner: Object) -> Any:
@@ -124,8 +147,13 @@ def _places(where: Where) -> tuple[str, ...]:
     return (HOST,) if where.kind == "default" else where.of
 
 
-def _making(lineage: list[ClassText]) -> set[int]:
+def _making(lineage: list[ClassText]) -> frozenset[int]:
     """The constructors of a class, and the private methods that only these call, as nodes."""
+    return _making_of(tuple(lineage))
+
+
+@lru_cache(maxsize=256)
+def _making_of(lineage: tuple[ClassText, ...]) -> frozenset[int]:
     every = [(name, node) for each in lineage for name, node in each.methods.items()]
     found = {id(node) for name, node in every if name == "__init__"}
     callers: dict[str, set[int]] = {}
@@ -141,7 +169,7 @@ def _making(lineage: list[ClassText]) -> set[int]:
             for name, node in every
             if name.startswith("_") and not name.startswith("__") and callers.get(name, _NOBODY) <= found
         }
-    return found
+    return frozenset(found)
 
 
 _DEEPEST = 3

@@ -105,8 +105,8 @@ def _device(given: Sequence[Any]) -> Device:
 
 def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], keywords: Keywords) -> Any:
     # Long: a case for each kind of function that the table knows.
-    if positional and isinstance(positional[0], Given) and name in TAKE_TENSORS:
-        positional = [_as_tensor(positional[0]), *positional[1:]]
+    if positional and name in TAKE_TENSORS and (handed := _handed(positional[0])) is not None:
+        positional = [_as_tensor(handed), *positional[1:]]
     first = positional[0] if positional else keywords.get("input", UNTOLD_VALUE)
     if name in FUNCTIONS["factories"]:
         scalar = False if _shape_has_parts(node) else _scalar(name, positional, keywords)
@@ -199,6 +199,13 @@ def _as_tensor(given: Given) -> Tensor:
     return Tensor(same(given.symbol), None, None, "argument")
 
 
+def _handed(value: Any) -> Given | None:
+    """An argument, or an attribute of one, of which nothing else is told."""
+    if isinstance(value, Method) and (owner := _handed(value.owner)) is not None:
+        return Given(f"{owner.symbol}.{value.name}")
+    return value if isinstance(value, Given) else None
+
+
 def _is_number(value: Any) -> TypeGuard[Given]:
     """Whether an argument is computed with after it was given a type of numbers: no module is."""
     return isinstance(value, Given) and value.number
@@ -210,6 +217,10 @@ def call_method(
     """A method of a tensor, of a module, of `self`."""
     if isinstance(owner, Given) and (name in TENSOR_METHODS or (owner.number and name in METHODS["same"])):
         owner = _as_tensor(owner)
+    elif isinstance(owner, Method) and name in TENSOR_METHODS and (handed := _handed(owner)) is not None:
+        owner = _as_tensor(handed)
+    if isinstance(owner, Object) and owner.symbol != "self" and name in ("to", "cuda", "cpu"):
+        owner = UNTOLD_VALUE
     match owner:
         case Given() if name in _CASTS and not (positional or keywords):
             return replace(owner, number=True)

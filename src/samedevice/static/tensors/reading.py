@@ -45,7 +45,7 @@ from samedevice.static.tensors.abstract import (
     literal,
     same,
 )
-from samedevice.static.tensors.attributes import attribute_of, keeps_nothing
+from samedevice.static.tensors.attributes import attribute_of, keeps_nothing, keeps_tensors
 from samedevice.static.tensors.knowledge import ATTRIBUTES, MAKERS, METHODS, MODULES, TRANSPARENT
 from samedevice.static.tensors.library import (
     call_function,
@@ -388,8 +388,8 @@ class _Run:
             environment[given.kwarg.arg] = UNTOLD_VALUE
         return environment
 
-    def _module_of(self, parameter: ast.arg) -> Module | None:
-        """A parameter that is a module by its annotation."""
+    def _module_of(self, parameter: ast.arg) -> Module | Object | None:
+        """A parameter that is a module, or an object of another class of the project, by its annotation."""
         name = self.source.dotted(parameter.annotation) if parameter.annotation is not None else ""
         if not name:
             return None
@@ -398,7 +398,11 @@ class _Run:
             known = last in _PLACED or last in _FREE or last == "Module"
             return Module(parameter.arg, name) if known else None
         text = self.project.class_of(self.source, name)
-        return Module(parameter.arg, name, text) if text and self.project.is_module(text) else None
+        if text is None or any(each.reached for each in self.project.lineage(text)):
+            return None
+        if self.project.is_module(text):
+            return Module(parameter.arg, name, text)
+        return Object(text, parameter.arg) if keeps_tensors(self.project.lineage(text)) else None
 
     def _bound(self, local: Local, positional: Sequence[Any], keywords: dict[str, Any]) -> Environment | None:
         given = local.node.args
@@ -871,7 +875,8 @@ class _Run:
     def _call(self, node: ast.Call, environment: Environment) -> Any:
         self.names = environment
         function = self.value(node.func, environment)
-        positional, starred = [], False
+        positional: list[Any] = []
+        starred = False
         for each in node.args:
             if isinstance(each, ast.Starred):
                 several = self.value(each.value, environment)
@@ -995,8 +1000,8 @@ class _Run:
             return self._placed_called(module, node, positional, keywords)
         if module.symbol and keeps_nothing(self, module.kind):
             given = self._enter(module, positional, keywords)
-            own = (module.symbol, "self")
-            if isinstance(given, Tensor) and not any(each.startswith(own) for each in given.where.of):
+            inner = (module.symbol, "self")
+            if isinstance(given, Tensor) and not any(each.startswith(inner) for each in given.where.of):
                 return given
             if any(_on_host(value) for _, value in tensors):
                 return UNTOLD_VALUE

@@ -36,20 +36,24 @@ def list_parameters(function: Function) -> dict[str, Any]:
     """The parameters that are lists or tuples of tensors by their annotations, as what their parts are."""
     found = {}
     for each in _parameters(function):
-        value = _annotated(each.annotation, each.arg) if each.annotation is not None else None
+        value = annotated(each.annotation, each.arg) if each.annotation is not None else None
         if isinstance(value, Listed | Items):
             found[each.arg] = value
     return found
 
 
-def _annotated(node: ast.expr, name: str) -> Any:
+def annotated(node: ast.expr, name: str) -> Any:
     """What an annotation makes of an argument: a tensor of it, or a list of these; None for anything else."""
     match node:
         case ast.Name(id="Tensor") | ast.Attribute(attr="Tensor"):
             return Tensor(Where("part", (name,)), None, None, "argument")
+        case ast.BinOp(op=ast.BitOr(), left=inside, right=ast.Constant(value=None)) if "." in name:
+            return annotated(inside, name)
+        case ast.Subscript(value=ast.Name(id="Optional"), slice=inside) if "." in name:
+            return annotated(inside, name)
         case ast.Subscript(value=owner, slice=inside) if (kind := _last(owner)) in _LISTS:
             parts = inside.elts if isinstance(inside, ast.Tuple) else [inside]
-            values = [_annotated(part, name) for part in parts if not _is_rest(part)]
+            values = [annotated(part, name) for part in parts if not _is_rest(part)]
             if None in values:
                 return None
             if kind in ("Tuple", "tuple") and not any(_is_rest(part) for part in parts):

@@ -241,6 +241,15 @@ class ClassText:
         return found
 
     @cached_property
+    def fields(self) -> dict[str, ast.expr]:
+        """The annotations of the attributes that the class itself names."""
+        return {
+            each.target.id: each.annotation
+            for each in self.node.body
+            if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+        }
+
+    @cached_property
     def mentions(self) -> list[tuple[Function, frozenset[str], frozenset[str]]]:
         """The attributes of `self` that each method calls, and those that it reads otherwise."""
         return [(function, *_mentions(function)) for function in self.methods.values()]
