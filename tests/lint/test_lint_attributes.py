@@ -49,8 +49,8 @@ def test_what_a_private_method_of_the_constructor_makes():
     [
         ("self.trace = torch.zeros_like(self.trace)", "self.trace = torch.zeros(3, 3, device='cuda')"),
         ("self.trace = torch.zeros_like(self.trace)", "self.trace = self.trace.to(self.weight)"),
-        ("if trace is not None:\n            self.trace = trace", "self._place(x)\n\n    def _place(self, x):\n"
-         "        self.trace = torch.zeros_like(x)\n\n    def step(self, x, trace=None):"),
+        ("if trace is not None:\n            self.trace = trace", "self._place(x)\n\n    def _place(self, x):"
+         "\n        self.trace = torch.zeros_like(x)\n\n    def step(self, x, trace=None):"),
         ("if trace is not None:\n            self.trace = trace",
          "if self.trace.shape != x.shape:\n            self.trace = torch.zeros_like(x)"),
         ("self.trace = torch.zeros(size, size)", "self.register_buffer('trace', torch.zeros(size, size))"),

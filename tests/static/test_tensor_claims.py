@@ -394,6 +394,7 @@ RECIPES = (
     "x, x.t(), 0", "i, i", "x, 0, i1", "x, 0, i1, x", "x, (2, 2)", "x, 0, i, x.clone()", "x, x > 0, 0.5",
     "x, x > 0, x", "x, 0, 0, 1", "x, 0, i1, x.clone()", "x, 0, (1, 2)", "x, (1, 0)", "im", "im, 1",
     "im, None, 2", "x.view(1, 1, 4), (2, 2), 1", "x[0], x, x[0]", "z", "x.mm(x.t())",
+    "x, x, upper=True",
 )  # fmt: skip
 """Arguments to try; the first that a function takes on the host is its call."""
 SETUP = """
@@ -466,6 +467,10 @@ def test_a_factory_obeys_the_default_and_its_keyword(name):
 SIZES = {
     "Bilinear": (2, 2, 2), "GroupNorm": (1, 2), "LayerNorm": (2,), "RMSNorm": (2,), "Embedding": (2, 2),
     "Linear": (2, 2), "EmbeddingBag": (2, 2), "MaxPool2d": (2,), "AvgPool2d": (2,), "AdaptiveAvgPool2d": (2,),
+    "MaxPool1d": (2,), "AvgPool1d": (2,), "AdaptiveAvgPool1d": (2,), "AdaptiveMaxPool2d": (2,),
+    "ZeroPad2d": (2,),
+    "ReflectionPad1d": (2,), "ReflectionPad2d": (2,), "ReplicationPad1d": (2,), "ReplicationPad2d": (2,),
+    "PixelShuffle": (2,),
 }  # fmt: skip
 
 

@@ -131,6 +131,7 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
     if name in FUNCTIONS["first"] and isinstance(first, Tensor):
         whole = name in METHODS["reduce"] and len(positional) == 1 and not keywords
         scalar = True if whole else None if name in _SHAPES else first.scalar
+        scalar = False if name in _OF_MATRICES else scalar
         return Tensor(first.where, scalar, first.made, first.role, first.sized and name not in _SHAPES)
     if name in FUNCTIONS["first_several"] and isinstance(first, Tensor):
         scalar = False if name in _PICKED else None
@@ -317,7 +318,9 @@ def _is_sized(node: ast.Call, given: Sequence[Any]) -> bool:
 
 
 def _is_shaped(name: str, positional: Sequence[Any]) -> bool:
-    """Whether a method gives a tensor with dimensions, of whatever tensor."""
+    """Whether a method gives a tensor with dimensions, of whatever tensor that it takes."""
+    if name in _OF_MATRICES:
+        return True
     if not positional or positional == [Items(())]:
         return False
     return name in ("view", "reshape", "expand", "repeat", "unsqueeze") and not isinstance(
@@ -325,6 +328,10 @@ def _is_shaped(name: str, positional: Sequence[Any]) -> bool:
     )
 
 
+_OF_MATRICES = frozenset(
+    ("tril", "triu", "tril_", "triu_", "adjoint", "inverse", "fliplr", "flipud", "rot90")
+)
+"""What is computed of tensors with dimensions alone."""
 _PICKED = frozenset(("topk", "unique", "chunk", "split", "sort", "tensor_split"))
 """What takes a tensor apart along a dimension, and so leaves one."""
 _KEEP_MASK = frozenset(
@@ -343,7 +350,8 @@ _SHAPELESS = frozenset(
 _LARGER = frozenset("tril triu t flip roll cumsum cumprod softmax log_softmax flatten ravel argsort".split())
 """Methods that give a tensor with dimensions of one that has some."""
 _SHAPED = _LARGER | frozenset(
-    "view reshape expand repeat repeat_interleave unsqueeze transpose permute swapaxes movedim tile".split()
+    "view reshape expand expand_as repeat repeat_interleave unsqueeze transpose permute swapaxes movedim "
+    "tile".split()
 )
 """The same, when they are given arguments."""
 

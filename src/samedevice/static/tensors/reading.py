@@ -58,6 +58,7 @@ from samedevice.static.tensors.signs import (
     array_parameters,
     device_parameters,
     list_parameters,
+    number_parameters,
     output_parameters,
     tensor_parameters,
 )
@@ -192,16 +193,16 @@ class Reading:
     ) -> Any:
         """What a call of a function of the project gives; what meets in it is added to `entered`."""
         value, meetings = self._entering(local, positional, keywords, depth)
-        if value is UNTOLD_VALUE and isinstance(local.node.returns, ast.Name):
+        if value is UNTOLD_VALUE and isinstance(local.node.returns, ast.Name | ast.Attribute):
             value = self._annotated(local)
         if entered is not None and len(entered) < _MOST_ENTERED:
             entered += meetings
         return value
 
     def _annotated(self, local: Local) -> Any:
-        """What a function gives by its annotation, where that is a type of numbers or text."""
-        name = getattr(local.node.returns, "id", "")
-        if name not in _PLAIN_TYPES or self._gives_something_else(local):
+        """What a function gives by its annotation, where that is a number, a text or a type of numbers."""
+        name = called(local.node.returns) if local.node.returns is not None else ""
+        if name not in _PLAIN_TYPES | {"dtype"} or self._gives_something_else(local):
             return UNTOLD_VALUE
         return NUMBER if name == "int" else PLAIN
 
@@ -361,7 +362,7 @@ class _Run:
         """What the parameters of a function stand for when nobody says."""
         tensors, devices = tensor_parameters(function), device_parameters(function)
         outputs, arrays = output_parameters(function), array_parameters(function)
-        lists = list_parameters(function)
+        lists, numbers = list_parameters(function), number_parameters(function)
         given = function.args
         environment: Environment = {}
         for each in (*given.posonlyargs, *given.args, *given.kwonlyargs):
@@ -376,8 +377,10 @@ class _Run:
                 environment[name] = lists[name]
             elif name in arrays:
                 environment[name] = Given(name, array=True)
+            elif name in numbers:
+                environment[name] = NUMBER
             elif isinstance(each.annotation, ast.Name) and each.annotation.id in _PLAIN_TYPES:
-                environment[name] = NUMBER if each.annotation.id == "int" else PLAIN
+                environment[name] = PLAIN
             else:
                 environment[name] = self._module_of(each) or Given(name)
         if owner is not None and given.args and not _is_static(function):
@@ -757,6 +760,7 @@ class _Run:
                 owner, index = self.value(target.value, environment), self.value(target.slice, environment)
                 if isinstance(owner, Tensor):
                     self._indexed(target, owner, index)
+                    self._has_parts(target, owner, environment)
                     indices = index.parts if isinstance(index, Items) else (index,)
                     if isinstance(value, Tensor) and any(picks(each) for each in indices):
                         self.meet(target, ((target.value, owner), (target.slice, value)))
@@ -1159,6 +1163,7 @@ class _Run:
             return environment[entry]
         if isinstance(owner, Tensor):
             self._indexed(node, owner, index)
+            self._has_parts(node, owner, environment)
             left = owner.rank - _taken(node.slice)
             kept = left > 0 or _keeps_dimensions(node.slice, owner.scalar is False)
             return Tensor(owner.where, False if kept else None, owner.made, owner.role)
@@ -1173,9 +1178,14 @@ class _Run:
                 return owner.parts[index.value]
         if owner == SIZE and not isinstance(node.slice, ast.Slice):
             return NUMBER
-        if owner == SIZE and _is_beginning(node.slice):
+        if owner == SIZE and _leaves_some(node.slice):
             return SIZE
         return PLAIN if isinstance(owner, Plain) and not owner.known else UNTOLD_VALUE
+
+    def _has_parts(self, node: ast.Subscript, owner: Tensor, environment: Environment) -> None:
+        """A tensor that is indexed by a number or a slice has dimensions."""
+        if owner.scalar is None and isinstance(node.value, ast.Name) and _takes_part(node.slice):
+            environment[node.value.id] = replace(owner, scalar=False)
 
     def _indexed(self, node: ast.Subscript, owner: Tensor, index: Any) -> None:
         parts = index.parts if isinstance(index, Items) else (index,)
@@ -1483,9 +1493,24 @@ def _taken(index: ast.expr) -> int:
     return len(parts) - len(kept)
 
 
-def _is_beginning(index: ast.expr) -> bool:
-    """Whether an index is `:n`, of a written number that is not 0, or of all."""
+def _takes_part(index: ast.expr) -> bool:
+    """Whether an index is one that only a tensor with dimensions has: it has a number or a slice in it."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return any(
+        isinstance(each, ast.Slice) or (isinstance(each, ast.Constant) and type(each.value) is int)
+        for each in parts
+    )
+
+
+def _leaves_some(index: ast.expr) -> bool:
+    """Whether an index is `:n` or `-n:`, of a written number that is not 0, or of all."""
     match index:
+        case ast.Slice(
+            lower=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as count)),
+            upper=None,
+            step=None,
+        ):
+            return count > 0
         case ast.Slice(lower=None, upper=ast.Constant(value=int() as count), step=None):
             return count > 0
     return False

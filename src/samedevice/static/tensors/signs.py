@@ -70,6 +70,30 @@ def _is_rest(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is ...
 
 
+def number_parameters(function: Function) -> set[str]:
+    """The parameters that are whole numbers, or None, by their annotations or because they are counted to."""
+    found = {
+        each.arg for each in _parameters(function) if each.annotation is not None and _is_int(each.annotation)
+    }
+    open_names = {each.arg for each in _parameters(function) if each.annotation is None}
+    for node in nodes(function) if open_names else ():
+        match node:
+            case ast.Call(func=ast.Name(id="range"), args=given):
+                found |= {each.id for each in given if isinstance(each, ast.Name)} & open_names
+    return found
+
+
+def _is_int(annotation: ast.expr) -> bool:
+    match annotation:
+        case ast.Name(id="int"):
+            return True
+        case ast.Subscript(value=ast.Name(id="Optional"), slice=inside):
+            return _is_int(inside)
+        case ast.BinOp(op=ast.BitOr(), left=inside, right=ast.Constant(value=None)):
+            return _is_int(inside)
+    return False
+
+
 def device_parameters(function: Function) -> set[str]:
     """The parameters that are devices."""
     found = set()
