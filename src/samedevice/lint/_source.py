@@ -100,9 +100,30 @@ class LintedFile:
         for call in (each for calls in self.source.calls.values() for each in calls):
             if call.around.function is None:
                 continue
-            found = self._found(self.source.dotted(call.node.func))
+            dotted = self.source.dotted(call.node.func)
+            own = dotted.startswith("self.") and call.around.owner is not None
+            found = self._method(call.around, dotted.split(".")[1:]) if own else self._found(dotted)
             if isinstance(found, Local) and found.source is not self.source and wanted(found.node):
                 yield call.around
+
+    def _method(self, around: Around, names: list[str]) -> object:
+        """`self.method`, or `self.part.method` of a part whose class is told, where the project has it."""
+        text = self.owner(around)
+        if text is not None and len(names) == 2:
+            text = self.class_of_part(text, names[0])
+        if text is None or len(names) > 2:
+            return None
+        home = next((each for each in self.project.lineage(text) if names[-1] in each.methods), None)
+        return None if home is None else Local(home.methods[names[-1]], home.source)
+
+    def class_of_part(self, text: ClassText, name: str) -> ClassText | None:
+        """The class of the project that an attribute is an object of, by the one call that it is given."""
+        given = [(each, one) for each in self.project.lineage(text) for one in each.attributes.get(name, ())]
+        if len(given) != 1 or not isinstance(given[0][1].value, ast.Call):
+            return None
+        home, attribute = given[0]
+        dotted = home.source.dotted_call(attribute.value) if attribute.value is not None else ""
+        return self.project.class_of(home.source, dotted) if dotted else None
 
     def _found(self, dotted: str) -> object:
         """What a full name is, where it may be of another file of the project."""

@@ -63,9 +63,19 @@ from collections.abc import Iterator
 from functools import partial
 
 from samedevice.diagnosis.fixes import swapped
-from samedevice.lint._meetings import pairs
+from samedevice.lint._meetings import Pair, pairs
 from samedevice.lint._rule import Hit, LintRule, Repair
-from samedevice.lint._source import CALLERS_DECIDE, Around, Call, Function, LintedFile, nodes, short
+from samedevice.lint._source import (
+    CALLERS_DECIDE,
+    Around,
+    Call,
+    ClassText,
+    Function,
+    LintedFile,
+    called,
+    nodes,
+    short,
+)
 from samedevice.static.tensors import MAKERS, Tensor
 
 
@@ -75,17 +85,22 @@ def _check(file: LintedFile) -> Iterator[Hit]:
     makers = {id(call.node): call for call in file.calls(*MAKERS) if call.around.owner is not None}
     classes = {id(call.around.owner) for call in makers.values()}
     kept = {name for call in makers.values() for name in _given_names(call)}
+    known: dict[int, set[str]] = {}
     told: set[int] = set()
     for function, around in file.source.functions:
         if function.name in CALLERS_DECIDE:
             continue
+        elsewhere = _kept_elsewhere(file, around.owner, known) if around.owner is not None else set()
         if id(around.owner) not in classes and not _reads_of_another(function, kept):
-            continue
+            if not elsewhere & _read(function):
+                continue
         inside = Around(function, around.owner)
         if around.owner is not None and file.moves_itself(inside):
             continue
         for pair in pairs(file, inside, _is_kept):
             maker = makers.get(id(pair.stray.made))
+            if maker is None and pair.inside is None and id(pair.stray.made) not in told:
+                yield from _brought(file, inside, pair, told)
             if maker is None or id(maker.node) in told:
                 continue
             name = _attribute_name(file, inside, pair.stray_node, pair.stray)
@@ -101,6 +116,53 @@ def _check(file: LintedFile) -> Iterator[Hit]:
                 (pair.told(file, RULE, other=short(pair.placed_node, 40)),),
                 partial(_repair, file, statement, name) if module else None,
             )
+
+
+def _brought(file: LintedFile, around: Around, pair: Pair, told: set[int]) -> Iterator[Hit]:
+    """A tensor that a class of another file keeps."""
+    home = file.reading.maker_of(pair.stray)
+    name = _attribute_name(file, around, pair.stray_node, pair.stray)
+    made = pair.stray.made
+    if home is None or home is file.source or not name or made is None:
+        return
+    told.add(id(made))
+    at = str(getattr(made, "lineno", 0))
+    where = RULE.phrase("made-elsewhere", file=home.name, line=at, made=short(made))
+    meets = pair.told(file, RULE, other=short(pair.placed_node, 40))
+    yield Hit(pair.stray_node, {"attribute": short(pair.stray_node)}, (where, meets))
+
+
+def _kept_elsewhere(file: LintedFile, owner: ast.ClassDef, known: dict[int, set[str]]) -> set[str]:
+    """The attributes of a class, or of its parts, that are given what another file makes."""
+    if id(owner) not in known:
+        known[id(owner)] = _made_elsewhere(file, file.source.class_text(owner))
+    return known[id(owner)]
+
+
+def _made_elsewhere(file: LintedFile, text: ClassText) -> set[str]:
+    lineage = file.project.lineage(text)
+    parts = [
+        file.class_of_part(text, name)
+        for each in lineage
+        for name, given in each.attributes.items()
+        if any(isinstance(one.value, ast.Call) and called(one.value)[:1].isupper() for one in given)
+    ]
+    return {
+        name
+        for each in (*lineage, *(part for part in parts if part is not None))
+        if each.source is not file.source
+        for name, given in each.attributes.items()
+        if any(
+            isinstance(node, ast.Call) and called(node) in MAKERS
+            for one in given
+            if one.value is not None
+            for node in nodes(one.value)
+        )
+    }
+
+
+def _read(function: Function) -> set[str]:
+    return {node.attr for node in nodes(function) if isinstance(node, ast.Attribute)}
 
 
 def _given_names(call: Call) -> list[str]:
@@ -123,14 +185,14 @@ def _reads_of_another(function: Function, names: set[str]) -> bool:
 
 
 def _attribute_name(file: LintedFile, around: Around, node: ast.expr, stray: Tensor) -> str:
-    """The attribute of `self` that a tensor came from."""
+    """The attribute that a tensor came from."""
     if isinstance(node, ast.Attribute):
         return node.attr
     values = file.told(around).values
     assert around.function is not None
     for each in nodes(around.function):
         match each:
-            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            case ast.Attribute(attr=name):
                 value = values.get(id(each))
                 if isinstance(value, Tensor) and value.role == "attribute" and value.made is stray.made:
                     return name
@@ -238,6 +300,10 @@ RULE = LintRule(
         "meets-elsewhere": {
             "en": "line {line} of {file} uses it together with {other}",
             "zh": "{file} 第 {line} 行把它与 {other} 一起使用",
+        },
+        "made-elsewhere": {
+            "en": "line {line} of {file} makes it: {made}",
+            "zh": "{file} 第 {line} 行创建了它：{made}",
         },
         "fix": {
             "en": "make {attribute} a buffer",
