@@ -69,10 +69,8 @@ from samedevice.lint._source import (
     CALLERS_DECIDE,
     Around,
     Call,
-    ClassText,
     Function,
     LintedFile,
-    called,
     nodes,
     short,
 )
@@ -85,14 +83,14 @@ def _check(file: LintedFile) -> Iterator[Hit]:
     makers = {id(call.node): call for call in file.calls(*MAKERS) if call.around.owner is not None}
     classes = {id(call.around.owner) for call in makers.values()}
     kept = {name for call in makers.values() for name in _given_names(call)}
-    known: dict[int, set[str]] = {}
+    elsewhere = file.kept_elsewhere
+    kept = {name for name in kept if file.source.reads_of_another(name)}
     told: set[int] = set()
     for function, around in file.source.functions:
         if function.name in CALLERS_DECIDE:
             continue
-        elsewhere = _kept_elsewhere(file, around.owner, known) if around.owner is not None else set()
         if id(around.owner) not in classes and not _reads_of_another(function, kept):
-            if not elsewhere & _read(function):
+            if not elsewhere or around.owner is None or elsewhere.isdisjoint(_read(function)):
                 continue
         inside = Around(function, around.owner)
         if around.owner is not None and file.moves_itself(inside):
@@ -130,35 +128,6 @@ def _brought(file: LintedFile, around: Around, pair: Pair, told: set[int]) -> It
     where = RULE.phrase("made-elsewhere", file=home.name, line=at, made=short(made))
     meets = pair.told(file, RULE, other=short(pair.placed_node, 40))
     yield Hit(pair.stray_node, {"attribute": short(pair.stray_node)}, (where, meets))
-
-
-def _kept_elsewhere(file: LintedFile, owner: ast.ClassDef, known: dict[int, set[str]]) -> set[str]:
-    """The attributes of a class, or of its parts, that are given what another file makes."""
-    if id(owner) not in known:
-        known[id(owner)] = _made_elsewhere(file, file.source.class_text(owner))
-    return known[id(owner)]
-
-
-def _made_elsewhere(file: LintedFile, text: ClassText) -> set[str]:
-    lineage = file.project.lineage(text)
-    parts = [
-        file.class_of_part(text, name)
-        for each in lineage
-        for name, given in each.attributes.items()
-        if any(isinstance(one.value, ast.Call) and called(one.value)[:1].isupper() for one in given)
-    ]
-    return {
-        name
-        for each in (*lineage, *(part for part in parts if part is not None))
-        if each.source is not file.source
-        for name, given in each.attributes.items()
-        if any(
-            isinstance(node, ast.Call) and called(node) in MAKERS
-            for one in given
-            if one.value is not None
-            for node in nodes(one.value)
-        )
-    }
 
 
 def _read(function: Function) -> set[str]:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         Function,
         SourceText,
         called,
+        kept_names,
+        making_functions,
         nodes,
     )
 
@@ -68,7 +70,9 @@ __all__ = [
     "Where",
     "called",
     "device_parameters",
+    "kept_names",
     "makes_something",
+    "making_functions",
     "nodes",
     "parse_source",
     "picks",
@@ -95,6 +99,17 @@ __getattr__, __dir__ = on_demand(
         "project": ("Project", "parse_source"),
         "reading": ("Entered", "Meeting", "Reading", "Told", "makes_something", "picks"),
         "signs": ("device_parameters", "tensor_parameters"),
-        "source": ("Around", "Attribute", "Call", "ClassText", "Function", "SourceText", "called", "nodes"),
+        "source": (
+            "Around",
+            "Attribute",
+            "Call",
+            "ClassText",
+            "Function",
+            "SourceText",
+            "called",
+            "kept_names",
+            "making_functions",
+            "nodes",
+        ),
     },
 )

@@ -24,7 +24,7 @@ from samedevice.static.tensors.abstract import (
     same,
 )
 from samedevice.static.tensors.asking import Asking
-from samedevice.static.tensors.knowledge import MAKERS, MODULES
+from samedevice.static.tensors.knowledge import MODULES
 from samedevice.static.tensors.signs import annotated
 from samedevice.static.tensors.source import Attribute, ClassText, Function, called, nodes
 
@@ -81,16 +81,19 @@ def attribute_of(run: Asking, owner: Object, name: str) -> Any:
 
 def keeps_tensors(lineage: list[ClassText]) -> bool:
     """Whether the objects of a class have tensors, by its annotations or by what its constructor makes."""
-    for each in lineage:
-        if any(annotated(field, name) is not None for name, field in each.fields.items()):
-            return True
-        if any(
-            isinstance(attribute.value, ast.Call) and called(attribute.value) in MAKERS
-            for given in each.attributes.values()
-            for attribute in given
-        ):
-            return True
-    return False
+    return any(
+        each.source.kept_names
+        or any(annotated(field, name) is not None for name, field in each.fields.items())
+        for each in lineage
+    )
+
+
+def may_keep(lineage: list[ClassText], name: str) -> bool:
+    """Whether an attribute may be a tensor that a class makes or registers, a part, or a number."""
+    if any(name in each.source.kept_names or name in each.methods for each in lineage):
+        return True
+    given = [attribute for each in lineage for attribute in each.attributes.get(name, ())]
+    return any(each.kind != "assigned" or _is_made(each.value) for each in given)
 
 
 def _method(run: Asking, home: ClassText, function: Function, owner: Object) -> Any:
@@ -123,6 +126,8 @@ def _at_first(run: Asking, lineage: list[ClassText], given: Assignments, name: s
     """What an attribute is when a method begins that nobody called before, where the constructor leaves it on
     the host, and what gives it another value later is made beside it, or this method itself.
     """
+    if not any(name in each.source.kept_names for each in lineage):
+        return UNTOLD_VALUE
     making = _making(lineage)
     later = [each for each in given if id(each[1].function) not in making]
     other = [each for _, each in later if not _is_beside_itself(each.value, name)]

@@ -85,6 +85,11 @@ class Project:
         """Whether a class is one of modules, which keep parameters and buffers."""
         return any(is_module_base(base) for each in self.lineage(text) for base in each.bases)
 
+    def text_of(self, source: SourceText, dotted: str) -> str:
+        """The text of the file that a full name is imported from, not parsed; empty where there is none."""
+        path = _file_of(_root(source), dotted.rpartition(".")[0])
+        return (self._texts(path) or "") if path is not None else ""
+
     def has_class(self, source: SourceText, name: str) -> bool:
         """Whether any file of the package around a source defines a class of this name."""
         folder = source.path.absolute().parent

@@ -45,7 +45,7 @@ from samedevice.static.tensors.abstract import (
     literal,
     same,
 )
-from samedevice.static.tensors.attributes import attribute_of, keeps_nothing, keeps_tensors
+from samedevice.static.tensors.attributes import attribute_of, keeps_nothing, keeps_tensors, may_keep
 from samedevice.static.tensors.knowledge import ATTRIBUTES, MAKERS, METHODS, MODULES, TRANSPARENT
 from samedevice.static.tensors.library import (
     call_function,
@@ -69,6 +69,8 @@ _MOST_STEPS = 60_000
 _MOST_INSIDE = 150_000
 """Steps in all functions that one function enters; more of them are not told."""
 _DEEPEST = 3
+_LONGEST = 60
+"""Lines of a method of a part that is read for what it makes."""
 _DEEPEST_LOOP = 2
 """Loops in loops that are read twice; what one further inside gives is not told."""
 
@@ -201,8 +203,10 @@ class Reading:
 
     def _annotated(self, local: Local) -> Any:
         """What a function gives by its annotation, where that is a number, a text or a type of numbers."""
-        name = called(local.node.returns) if local.node.returns is not None else ""
-        if name not in _PLAIN_TYPES | {"dtype"} or self._gives_something_else(local):
+        node = local.node
+        name = called(node.returns) if node.returns is not None else ""
+        wrapped = any(_decorator(each) not in TRANSPARENT for each in node.decorator_list)
+        if name not in _PLAIN_TYPES | {"dtype"} or wrapped or isinstance(node, ast.AsyncFunctionDef):
             return UNTOLD_VALUE
         return NUMBER if name == "int" else PLAIN
 
@@ -401,11 +405,13 @@ class _Run:
             known = last in _PLACED or last in _FREE or last == "Module"
             return Module(parameter.arg, name) if known else None
         text = self.project.class_of(self.source, name)
-        if text is None or any(each.reached for each in self.project.lineage(text)):
+        if text is None:
             return None
         if self.project.is_module(text):
             return Module(parameter.arg, name, text)
-        return Object(text, parameter.arg) if keeps_tensors(self.project.lineage(text)) else None
+        lineage = self.project.lineage(text)
+        kept = keeps_tensors(lineage) and not any(each.reached for each in lineage)
+        return Object(text, parameter.arg) if kept else None
 
     def _bound(self, local: Local, positional: Sequence[Any], keywords: dict[str, Any]) -> Environment | None:
         given = local.node.args
@@ -859,6 +865,8 @@ class _Run:
 
     def _of_part(self, owner: Module, text: ClassText, name: str) -> Any:
         """What a part of the project keeps, as far as its class tells."""
+        if not may_keep(self.project.lineage(text), name):
+            return Method(owner, name)
         found = attribute_of(self, Object(text, owner.symbol), name)
         match found:
             case Tensor() if not (self.source.gives(name) or text.source.gives(name)):
@@ -1027,7 +1035,7 @@ class _Run:
         if not isinstance(found, Local):
             return None
         strays = any(_is_stray(each) for each in (*positional, *keywords.values()))
-        if not (strays or makes_something(found.node)):
+        if not (strays or makes_something(found.node)) or _lines(found.node) > _LONGEST:
             return None
         given = self.reader.result(found, positional, keywords, self.depth + 1, self.told.entered)
         parts = given.parts if isinstance(given, Items) else (given,)
@@ -1252,6 +1260,10 @@ def makes_something(function: Function) -> bool:
         and all(keyword.arg != "device" for keyword in each.keywords)
         for each in inside
     )
+
+
+def _lines(function: Function) -> int:
+    return (function.end_lineno or function.lineno) - function.lineno
 
 
 def _given_last(body: Sequence[ast.stmt]) -> set[str]:
