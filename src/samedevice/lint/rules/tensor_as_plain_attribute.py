@@ -48,8 +48,10 @@ Safe: a buffer that is not persistent is in no checkpoint, so old ones still loa
 
 ## Known limits
 
-Only attributes that every method of the class gives a new tensor without a device, or what may be one, and
-classes that move nothing themselves. Classes that are no modules count, too: nothing moves what they keep.
+Only attributes that the constructor leaves on the host, itself or by a private method, and that no other method
+puts elsewhere before they are used; and classes that move nothing themselves. Classes that are no modules
+count, too: nothing moves what they keep. Of a part, and of a class of another file, only what it makes on one
+line is followed.
 
 ## References
 
@@ -234,8 +236,8 @@ class Scaled(nn.Module):
 
 ## 已知局限
 
-只看类里始终用不带设备的新张量（或者可能是这种张量的值）赋值的属性，以及自己不做移动的类。不是模块的类也算：没有
-谁会移动它们保存的张量。
+只看构造函数（或它的私有方法）留在内存里、在使用之前没有别的方法放到别处的属性，以及自己不做移动的类。不是模块的
+类也算：没有谁会移动它们保存的张量。对于模块的部分和其他文件里的类，只追踪写在一行里的创建。
 
 ## 参考
 
