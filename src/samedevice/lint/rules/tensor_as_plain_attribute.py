@@ -50,8 +50,8 @@ Safe: a buffer that is not persistent is in no checkpoint, so old ones still loa
 
 Only attributes that the constructor leaves on the host, itself or by a private method, and that no other
 method puts elsewhere before they are used; and classes that move nothing themselves. Classes that are no
-modules count, too: nothing moves what they keep. Of a part, and of a class of another file, only what it makes
-on one line is followed.
+modules count, too: nothing moves what they keep. Of a part, and of a class of another file, only what it
+makes on one line is followed.
 
 ## References
 
