@@ -135,8 +135,11 @@ class LintedFile:
     def kept_elsewhere(self) -> frozenset[str]:
         """Attributes that the file names and classes that it imports may give tensors which they make."""
         names: set[str] = set()
+        used = self.source.calls.keys() | {
+            called(base) for each in self.source.class_list for base in each.bases
+        }
         for name, dotted in self.source.imports.items():
-            if name[:1].isupper() and "." in dotted:
+            if name[:1].isupper() and "." in dotted and name in used:
                 names |= kept_names(self.project.text_of(self.source, dotted))
         return frozenset(each for each in names if f".{each}" in self.source.text)
 
