@@ -336,3 +336,17 @@ class Written:
     line: int | None = None
     device: str | None = None
     """The device that is written, or the tensor whose device it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class InVain:
+    """What an optimizer does in vain."""
+
+    optimizer: str
+    """Its class."""
+    at: Place
+    """Where it steps, or where the copy was made."""
+    copy: str | None = None
+    """The variable with the copy that it does not change; None for an optimizer that changes nothing."""
+    device: str | None = None
+    """Of the copy."""

@@ -23,6 +23,12 @@ def at(code, call=""):
     return Place("s.py", 1, "f", code, call)
 
 
+def test_a_key_may_have_other_quotes():
+    script = Script("s.py", 'y = f(seen["a"], seen["b"])\n')
+    node = spelled_at(script, at('y = f(seen["a"], seen["b"])'), operand("x", "seen['b']"))
+    assert script.text(node) == 'seen["b"]'
+
+
 @pytest.mark.parametrize(
     ("code", "call", "name", "found"),
     [
@@ -47,6 +53,7 @@ def at(code, call=""):
             "weight",
             "w()",
         ),
+        ("y = F.mse_loss(a(), b())", "F.mse_loss(a(), b())", "target", "b()"),
         ("y = self.proj(f(a))", "self.proj(f(a))", "mat1", "f(a)"),
         ("y = embed(f(a))", "embed(f(a))", "indices", "f(a)"),
         ("y = x.topk(f(a))", "x.topk(f(a))", "nothing", None),

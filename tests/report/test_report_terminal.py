@@ -78,12 +78,10 @@ FULL = """\
 SD101 cross-device-operands: embedding got operands on cuda:7 and cuda:0
   transformers/models/qwen2/modeling_qwen2.py:512 in forward      x = self.embed_tokens(ids)
   called   /elsewhere/chat.py:38 in <module>      model.generate(**batch)
-  module   model.embed_tokens
-  count    3 times
-  weight   bf16[151936, 1024]  cuda:7  model.embed_tokens.weight, tied to lm_head.weight, made at \
+  module   model.embed_tokens, 3 times
+  weight   bf16[151936, 1024]  cuda:7  self.weight, tied to lm_head.weight, made at \
 transformers/modeling_utils.py:5, never moved
   indices  i64[]               cuda:0  moved by .cuda() at /elsewhere/chat.py:31
-  why      embedding needs all operands on one device; CUDA moves none of them there by itself
   cause    input-not-on-embedding-device (likely)
   maybe    lm-head-or-tied-weight-split
   note     a note
@@ -98,12 +96,10 @@ CHINESE = """\
 SD101 cross-device-operands: embedding got operands on cuda:7 and cuda:0
   transformers/models/qwen2/modeling_qwen2.py:512，forward 中      x = self.embed_tokens(ids)
   调用处   /elsewhere/chat.py:38，<module> 中      model.generate(**batch)
-  模块     model.embed_tokens
-  次数     3 次
-  weight   bf16[151936, 1024]  cuda:7  model.embed_tokens.weight，与 lm_head.weight 共享，创建于 \
+  模块     model.embed_tokens，3 次
+  weight   bf16[151936, 1024]  cuda:7  self.weight，与 lm_head.weight 共享，创建于 \
 transformers/modeling_utils.py:5，从未移动
   indices  i64[]               cuda:0  在 /elsewhere/chat.py:31 由 .cuda() 移动
-  原因     embedding 要求所有操作数在同一设备上；CUDA 不会自动移动它们
   根源     input-not-on-embedding-device (很可能)
   可能     lm-head-or-tied-weight-split
   备注     a note
@@ -134,7 +130,7 @@ def printed(finding, detail="normal"):
 def test_only_the_first_fix_shows_lines_and_long_ones_are_told_by_their_place():
     long = DIFF.replace("a = 2", f"a = [{', '.join(['2'] * 200)}]").replace("chat.py", "modeling_qwen2.py")
     text = printed(finding(fixes=(Fix("move it", "check", long), Fix("or this", "check", DIFF))))
-    assert "move it (check the result)\n           modeling_qwen2.py:9\n  fix      or this" in text
+    assert "move it (check the result, modeling_qwen2.py:9)\n  fix      or this" in text
     assert "or this (check the result)\n  more" in text
 
 

@@ -136,3 +136,18 @@ def test_a_gradient_stays_where_it_is():
     assert parameter.grad.sum().item() == 3
     with pytest.raises(RuntimeError, match="same device"):
         torch.optim.SGD([parameter], lr=0.1, foreach=False).step()
+
+
+def test_a_gradient_of_another_size_stays_where_it_is():
+    """As FSDP1 with CPU offload: the shard on the host comes back before the whole gradient is reduced."""
+    parameter = nn.Parameter(torch.ones(6, device="cuda:0"))
+    (parameter * 3).sum().backward()
+    shard = torch.full((3,), 5.0)
+    parameter.data = shard
+    assert str(parameter.device) == "cpu"
+    assert str(parameter.grad.device) == "cuda:0"
+    assert parameter.grad.tolist() == [3] * 6
+    whole, parameter.grad = parameter.grad.data, None
+    parameter.grad = whole[:3].cpu()
+    torch.optim.SGD([parameter], 1.0).step()
+    assert parameter.tolist() == shard.tolist() == [2] * 3

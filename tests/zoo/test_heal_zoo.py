@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from evidence.zoo import heal_zoo
-from evidence.zoo.heal_zoo import End, on_one_device, tensors_held, unequal, verdict
+from evidence.zoo.heal_zoo import End, differing, on_one_device, tensors_held, unequal, verdict
 
 ONE = {"x": ("torch.float32", (2,), b"12345678")}
 
@@ -25,12 +25,20 @@ ONE = {"x": ("torch.float32", (2,), b"12345678")}
 )
 def test_every_bit_counts(other, paths):
     assert unequal(ONE, other) == paths
-    assert verdict(ONE, End(other)) == ("OTHER NUMBERS" if paths else "equal")
+    assert verdict([End(ONE)], End(other)) == ("OTHER NUMBERS" if paths else "equal")
+
+
+def test_one_reference_has_to_agree_in_everything():
+    one, other = {**ONE, "y": ONE["x"]}, {"x": ("", (), b""), "y": ("", (), b"")}
+    assert verdict([End(one), End(other)], End(one)) == verdict([End(one), End(other)], End(other)) == "equal"
+    mixed = {"x": one["x"], "y": other["y"]}
+    assert verdict([End(one), End(other)], End(mixed)) == "OTHER NUMBERS"
+    assert differing([End(one), End(other)], End(mixed)) == ["y"]
 
 
 def test_how_a_run_failed():
-    assert verdict(ONE, End(None, "RuntimeError")) == "failed"
-    assert verdict(ONE, End(None, "RuntimeError not healed: because")) == "refused"
+    assert verdict([End(ONE)], End(None, "RuntimeError")) == "failed"
+    assert verdict([End(ONE)], End(None, "RuntimeError not healed: because")) == "refused"
 
 
 def test_every_device_of_a_script():

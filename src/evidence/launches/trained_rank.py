@@ -12,14 +12,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+_FSDP1 = ("fsdp1", "fsdp1-offload")
+
 
 def rank_main(kind: str, out: Path) -> None:
     """Train as one rank; rank 0 writes what came of it."""
     import torch
 
     train: Callable[..., tuple[list[float], dict[str, Any]]] = {
-        "ddp": _plain, "fsdp1": _plain, "fsdp2": _plain, "fsdp2-meta": _plain, "sync-bn": _synced, "trainer":
-        _trainer,
+        "ddp": _plain, "fsdp1": _plain, "fsdp1-offload": _plain, "fsdp2": _plain, "fsdp2-meta": _plain,
+        "sync-bn": _synced, "trainer": _trainer,
         "accelerate-ddp": _accelerate, "accelerate-fsdp2": _accelerate,
     }.get(kind, _deepspeed)  # fmt: skip
     losses, parameters = train(kind, out)
@@ -69,7 +71,7 @@ def _plain(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
     from torch.distributed.checkpoint.state_dict_loader import load
     from torch.distributed.checkpoint.state_dict_saver import save
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+    from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel, fully_shard
 
     device = _device()
     if device.type == "cuda":
@@ -84,8 +86,9 @@ def _plain(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
         model = nn.parallel.DistributedDataParallel(
             model, device_ids=[device] if device.type == "cuda" else None
         )
-    elif kind == "fsdp1":
-        model = FullyShardedDataParallel(model, device_id=device, use_orig_params=True)
+    elif kind in _FSDP1:
+        offload = CPUOffload(offload_params=kind == "fsdp1-offload")
+        model = FullyShardedDataParallel(model, device_id=device, use_orig_params=True, cpu_offload=offload)
     else:
         mesh = init_device_mesh(device.type, (dist.get_world_size(),))
         fully_shard(model[0], mesh=mesh)
@@ -107,7 +110,7 @@ def _plain(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
         x, y = _batch(step, device)
         loss = nn.functional.cross_entropy(model(x), y)
         loss.backward()
-        if kind == "fsdp1":
+        if kind in _FSDP1:
             model.clip_grad_norm_(1.0)
         else:
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -81,6 +81,8 @@ class QloraStep:
     quantized: bool
     sharded: bool
     """`FULL_SHARD`; else `NO_SHARD`."""
+    offloaded: bool = False
+    """`CPUOffload(offload_params=True)`."""
 
     def take(self) -> None:
         """Build the model and take steps; the caller reads the peaks, which start when training does."""
@@ -140,7 +142,7 @@ class QloraStep:
             apply_activation_checkpointing,
             checkpoint_wrapper,
         )
-        from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
+        from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel, ShardingStrategy
 
         def is_layer(module: nn.Module) -> bool:
             return type(module).__name__ == "LlamaDecoderLayer"
@@ -156,6 +158,7 @@ class QloraStep:
             auto_wrap_policy=own_unit,
             use_orig_params=False,
             limit_all_gathers=True,
+            cpu_offload=CPUOffload(offload_params=self.offloaded),
             device_id=torch.cuda.current_device(),
         )
         model.inner.enable_input_require_grads()

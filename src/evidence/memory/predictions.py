@@ -311,8 +311,6 @@ def _fsdp_qlora(row: Row) -> Prediction:
     """The steps of its program, with stand-ins for the products of bitsandbytes."""
     from evidence.memory.fsdp_qlora_step import QloraStep
 
-    if row["cpu_offload"] == "parameters":
-        return _fsdp_qlora_offloaded(row)
     lora = row["lora"]
     step = QloraStep(
         config_of(row),
@@ -322,39 +320,9 @@ def _fsdp_qlora(row: Row) -> Prediction:
         row["n_gpus"],
         quantized="QLoRA" in lora["kind"],
         sharded=row["parallelism"].get("fsdp") != "NO_SHARD",
+        offloaded=row["cpu_offload"] == "parameters",
     )
     return _measured(row, "run, the steps of its program", step.take, row["n_gpus"])
-
-
-def _fsdp_qlora_offloaded(row: Row) -> Prediction:
-    """The planner's formula; its FSDP2 in the place of FSDP1, which does not run here with offloading."""
-    from samedevice.planner import Lora, Training, TrainingShape, training_memory
-
-    lora = row["lora"]
-    training = Training(
-        mode="ddp" if row["parallelism"].get("fsdp") == "NO_SHARD" else "fsdp",
-        precision="bf16",
-        optimizer="adamw-foreach",
-        micro_batch=row["micro_batch"],
-        context=row["sequence_length"],
-        checkpointing=True,
-        offload="parameters",
-        tuning=Lora(
-            rank=lora["rank"],
-            targets=("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj", "down_proj"),
-            quantized="QLoRA" in lora["kind"],
-            fp32_adapters=False,
-        ),
-    )
-    machine = machine_of(row)
-    estimate = training_memory(
-        TrainingShape.from_config(config_of(row), row["model"]["name"]), machine, training
-    )
-    worst = estimate.worst
-    names = ("weights", "gradients", "optimizer", "activations", "gathered", "buckets", "working")
-    parts = {name: getattr(worst, name) for name in names}
-    extra = 2 * blas_workspace(machine.gpus[0])
-    return Prediction(estimate.peak + extra, None, "formula", {**parts, "libraries": extra})
 
 
 _METHODS: Mapping[tuple[str, str], Callable[[Row], Prediction]] = {

@@ -13,6 +13,8 @@ Each case runs several times, each time in a fork of one process that has import
   on one device;
 * CPU: plain torch, no virtual machine, every device of the script replaced by the CPU; only where one GPU has
   the bug as well;
+* copies: the CPU again, where each `.to(device)` copies as between devices: a checkpoint is then not the
+  memory of what was loaded from it;
 * broken: on the virtual machine, which raises as hardware does: the case counts when this ends with a refused
   operator;
 * script: the same inside `with sd.heal():`, which is what `samedevice guard --heal script.py` does;
@@ -21,14 +23,17 @@ Each case runs several times, each time in a fork of one process that has import
   numbers and gradients that the script holds are put back, since the run on one device makes it once.
 
 What is compared is everything that the script holds when it ends, bit for bit: tensors in its variables, in
-containers and outputs too, and of its modules the parameters, buffers and gradients. Random numbers come from
-a seed for each draw, the same for the same draw in all runs. Exit status 1 when fewer than four of five cases
-end with equal numbers, or one ends with other numbers.
+containers and outputs too, of its modules the parameters, buffers and gradients, and the states of its
+optimizers. Random numbers come from a seed for each draw, the same for the same draw in all runs; memory that
+nobody wrote holds the same in all of them. A healed run is equal when all is as on one GPU or the CPU, or
+when all is as with copies. Exit status 1 when fewer than four of five cases end with equal numbers, or one
+ends with other numbers.
 """
 
 from __future__ import annotations
 
 import ast
+import ctypes
 import json
 import os
 import pickle
@@ -41,7 +46,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -51,11 +56,13 @@ from evidence.environments import overlays
 from evidence.places import ROOT, SOURCES
 from evidence.zoo.zoo import OFFLINE, ONE_THREAD, Case, cases
 
-ONE_GPU, CPU, BROKEN, SCRIPT, MODEL = WAYS = ("one GPU", "CPU", "broken", "script", "model")
+ONE_GPU, CPU, BROKEN, SCRIPT, MODEL, COPIES = WAYS = ("one GPU", "CPU", "broken", "script", "model", "copies")
 ENOUGH = 0.8
 _CALLS = 3
 _GPU = re.compile(r"^cuda(:\d+)?$")
 _TIMEOUT = 200.0
+_M_PERTURB = -6
+"""The parameter of glibc's `mallopt`, in malloc.h."""
 _CHILD = f"import sys; from pathlib import Path; from evidence.zoo.heal_zoo import child; child(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), {_TIMEOUT})"  # noqa: E501
 
 Numbers = Mapping[str, tuple[str, tuple[int, ...], bytes]]
@@ -313,6 +320,10 @@ def tensors_held(names: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
                 if parameter.grad is not None:
                     yield f"{path}.{own}.grad", parameter.grad
             yield from ((f"{path}.{own}", buffer) for own, buffer in module.named_buffers())
+        if isinstance(value, torch.optim.Optimizer):
+            for number, state in enumerate(value.state.values()):
+                kept = ((key, each) for key, each in state.items() if isinstance(each, torch.Tensor))
+                yield from ((f"{name}.state[{number}].{key}", each) for key, each in kept)
 
 
 def _bytes(tensor: Any) -> bytes:
@@ -362,7 +373,8 @@ def run_way(way: str, source: str, script: Path, machine: str) -> End:
 
     torch.manual_seed(0)
     numpy.random.seed(0)
-    device = {ONE_GPU: "cuda:0", CPU: "cpu"}.get(way)
+    _fill_fresh_memory()
+    device = {ONE_GPU: "cuda:0", CPU: "cpu", COPIES: "cpu"}.get(way)
     changed = on_one_device(source, device) if device else healed_by_hand(source) if way == MODEL else source
     code = compile(changed, str(script), "exec")
     sys.argv = [str(script)]
@@ -371,7 +383,9 @@ def run_way(way: str, source: str, script: Path, machine: str) -> End:
     held: dict[str, tuple[str, tuple[int, ...], bytes]] | None = None
     complaint = ""
     with ExitStack() as stack:
-        if way != CPU:
+        if way == COPIES:
+            _copy_at_moves()
+        if way not in (CPU, COPIES):
             stack.enter_context(sd.machine("1x24GB" if way == ONE_GPU else machine))
         draws = Draws()
         block = sd.heal() if way == SCRIPT else None
@@ -398,6 +412,26 @@ def run_way(way: str, source: str, script: Path, machine: str) -> End:
         for each in healing.repairs
     )
     return End(held, complaint, repairs, bool(healings))
+
+
+def _copy_at_moves() -> None:
+    """Let each `.to(device)` copy, also where the tensor is there already."""
+    import torch
+
+    before = torch.Tensor.to
+
+    def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        moved = before(self, *args, **kwargs)
+        sent = "device" in kwargs or (bool(args) and isinstance(args[0], (str, torch.device)))
+        return moved.clone() if sent and moved is self else moved
+
+    setattr(torch.Tensor, "to", to)  # noqa: B010 -- a method, to mypy
+
+
+def _fill_fresh_memory() -> None:
+    """Let glibc fill what it hands out, so that `torch.empty` holds the same in all runs."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_M_PERTURB, 0x5A)
 
 
 # -- the judgement
@@ -429,11 +463,17 @@ def unequal(one: Numbers, other: Numbers) -> list[str]:
     return [path for path in sorted({*one, *other}) if one.get(path) != other.get(path)]
 
 
-def verdict(alone: Numbers, end: End) -> str:
+def differing(references: Sequence[End], end: End) -> list[str]:
+    """What differs from the references: nothing as soon as one of them has the very same numbers."""
+    found = [unequal(each.numbers or {}, end.numbers or {}) for each in references]
+    return [] if [] in found else found[0]
+
+
+def verdict(references: Sequence[End], end: End) -> str:
     """`equal`, `OTHER NUMBERS`, or how the run failed."""
     if end.numbers is None:
         return "refused" if "not healed" in end.complaint else "failed"
-    return "OTHER NUMBERS" if unequal(alone, end.numbers) else "equal"
+    return "OTHER NUMBERS" if differing(references, end) else "equal"
 
 
 def judge(case: Case) -> Row:
@@ -443,6 +483,7 @@ def judge(case: Case) -> Row:
     broken, script, model = ends[BROKEN], ends[SCRIPT], ends[MODEL]
     reference = ONE_GPU if ends[ONE_GPU].numbers is not None else CPU
     alone = ends[reference]
+    references = [each for each in (alone, ends[COPIES]) if each.numbers is not None]
     refused = broken.complaint if broken.numbers is None else ""
     notes = []
     if alone.numbers is None:
@@ -458,17 +499,15 @@ def judge(case: Case) -> Row:
     for name, end in (("script", script), ("model", model)):
         if end.complaint:
             notes.append(f"{name}: {end.complaint}")
-        if end.numbers is not None and (differing := unequal(alone.numbers, end.numbers)):
-            notes.append(
-                f"{name}: differs in {', '.join(differing[:6])} ({len(differing)} of {len(alone.numbers)})"
-            )
+        if end.numbers is not None and (found := differing(references, end)):
+            notes.append(f"{name}: differs in {', '.join(found[:6])} ({len(found)} of {len(alone.numbers)})")
         notes += [f"{name}: {repair}" for repair in end.repairs]
     return Row(
         case.id,
         refused,
         reference,
-        verdict(alone.numbers, script),
-        verdict(alone.numbers, model) if model.entered else "no module",
+        verdict(references, script),
+        verdict(references, model) if model.entered else "no module",
         time.monotonic() - begin,
         tuple(notes),
     )

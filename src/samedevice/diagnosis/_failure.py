@@ -333,12 +333,15 @@ class Failure:
         return None if not first or not second else bool(first & second)
 
     def _inputs(self, operand: Operand) -> frozenset[Root]:
-        """What an operand comes from, without what objects keep."""
+        """What an operand comes from, without what objects keep, and what the function counts out itself: the
+        places `arange(x.shape[1])` are no input beside `x`.
+        """
         given = {name.partition("[")[0] for name, _ in self.event.arguments}
         return frozenset(
             root
             for root in self.flow.roots(self.expression(operand) or "")
-            if root.kind in ("made", "item") or (root.kind == "argument" and root.text in given)
+            if (root.kind in ("made", "item") and not _counted_out(root))
+            or (root.kind == "argument" and root.text in given)
         )
 
     def expression(self, operand: Operand) -> str | None:
@@ -648,10 +651,17 @@ class Failure:
         """
         if operand.kept_by and operand.local and operand.moved is None:
             return operand.local, operand.kept_by, operand.made
-        for part in operand.ingredients:
-            if part.kept_by and part.device == operand.device and part.moved is None:
-                return part.name, part.kept_by, part.made
-        return None
+        parts = [
+            (part.name, part.kept_by, part.made)
+            for part in operand.ingredients
+            if part.kept_by and part.device == operand.device and part.moved is None
+        ]
+        decided = None if operand.decision is None else operand.decision.at
+        return (
+            next((each for each in parts if decided is not None and each[2] == decided), parts[0])
+            if parts
+            else None
+        )
 
     def made_by_factory(self, operand: Operand) -> bool:
         """Whether a line of library code made the operand from nothing, or from Python values."""
@@ -725,6 +735,14 @@ class Failure:
 def place_text(place: Place | None) -> str:
     """`file:function` with forward slashes."""
     return "" if place is None else f"{place.file}:{place.function}".replace("\\", "/")
+
+
+def _counted_out(root: Root) -> bool:
+    """Whether the failing function makes it by the size of something else."""
+    return root.kind == "made" and root.depth == 0 and bool(_SIZE.search(root.text))
+
+
+_SIZE = re.compile(r"\.(?:shape|size\(|num_\w+)|\blen\(")
 
 
 def made_text(operand: Operand) -> str:

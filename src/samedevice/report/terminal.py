@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from typing import Any, TextIO
 
@@ -151,12 +151,7 @@ def print_finding(
         put_line(console, 2, _place(console, finding.at, language))
     if finding.user_at is not None and not same_line(finding.user_at, finding.at):
         put_labelled(console, "label.called", _place(console, finding.user_at, language), language)
-    if finding.module:
-        put_labelled(console, "label.module", Text(harmless(finding.module)), language)
-    if finding.count > 1:
-        put_labelled(
-            console, "label.count", Text(render(Phrase("times", count=finding.count), language)), language
-        )
+    _module(console, finding, language)
     if finding.ranks:
         put_labelled(console, "label.ranks", Text(", ".join(map(str, finding.ranks))), language)
     if finding.message and finding.kind is not None:
@@ -182,16 +177,33 @@ def print_finding(
         put_labelled(console, "label.more", Text(f"samedevice explain {page}"), language)
 
 
+def _module(console: Console, finding: Finding[str | Phrase], language: Language) -> None:
+    """The module that ran, and how often it happened."""
+    facts: list[Value] = [harmless(finding.module)] if finding.module else []
+    if finding.count > 1:
+        facts.append(Phrase("times", count=finding.count))
+    if facts:
+        label = "label.module" if finding.module else "label.count"
+        put_labelled(console, label, Text(render(Several(tuple(facts), "clause"), language)), language)
+
+
 def _why(console: Console, finding: Finding[str | Phrase], language: Language, detail: Detail) -> None:
-    """Why it fails, its cause and what speaks for it."""
-    put_labelled(console, "label.why", Text(why_text(finding, language)), language)
-    if finding.cause != diagnosis.UNDETERMINED:
-        confidence = render(Phrase(CONFIDENCES[finding.confidence]), language)
-        put_labelled(
-            console, "label.cause", Text.assemble((finding.cause, "bold"), f" ({confidence})"), language
-        )
-    for reason in finding.reasons:
-        put_labelled(console, "label.because", Text(harmless(render(reason, language))), language)
+    """Why it fails, its cause and what speaks for it.
+
+    That operands have to be on one device is said once in the title, where a cause tells more.
+    """
+    known = finding.cause != diagnosis.UNDETERMINED
+    if detail == "verbose" or not (known and _says_no_more(finding)):
+        put_labelled(console, "label.why", Text(why_text(finding, language)), language)
+    reasons = [harmless(render(reason, language)) for reason in finding.reasons]
+    if known:
+        said = render(Phrase(CONFIDENCES[finding.confidence]), language)
+        text = Text.assemble((finding.cause, "bold"), f" ({said})")
+        if reasons:
+            text.append(render(Phrase("cause-because", reason=reasons.pop(0)), language))
+        put_labelled(console, "label.cause", text, language)
+    for reason in reasons:
+        put_labelled(console, "label.because", Text(reason), language)
     if finding.candidates:
         put_labelled(console, "label.maybe", Text(", ".join(finding.candidates)), language)
     for note in finding.notes:
@@ -208,13 +220,25 @@ def _fixes(
         text = Text(render(Phrase("fix.shown"), language), "green")
         return put_labelled(console, "label.fix", text, language)
     first = _first_change(finding)
+    patched = False
     for fix in finding.fixes:
         if detail != "verbose" and first is not None and fix is not first and _is_part(fix, first):
             continue
-        _fix(console, fix, language)
+        if detail != "verbose" and _of_library(fix) and patched:
+            continue  # another way to patch the same library
+        patched = patched or _of_library(fix)
+        where = _changed_at(fix) if fix is first and detail != "verbose" else None
+        long = where is not None and _is_long(console, fix)
+        shown = where is not None and not long
+        _fix(
+            console,
+            replace(fix, title=_without_lines(fix.title)) if shown else fix,
+            language,
+            where if long else None,
+        )
         if detail == "verbose":
             _diff(console, fix)
-        elif fix is first:
+        elif fix is first and not long:
             _changed_lines(console, fix, finding.at)
 
 
@@ -226,6 +250,22 @@ def _is_part(fix: Fix[str | Phrase], whole: Fix[str | Phrase]) -> bool:
         {each.first for each in diagnosis.changes_of(each.diff or "")} for each in (fix, whole)
     )
     return own < all_of_them
+
+
+def _without_lines(title: str | Phrase) -> str | Phrase:
+    """A title that does not spell what the changed lines show below it."""
+    if not isinstance(title, Phrase):
+        return title
+    values: dict[str, Any] = dict(title.values)
+    if title.key == "fix.patch":
+        return Phrase("fix.patch", what=_without_lines(values["what"]))
+    if title.key == "fix.united":
+        return Phrase("fix.united-shown", count=values["count"])
+    return Phrase("fix.at-use-shown", operand=values["operand"]) if title.key == "fix.at-use" else title
+
+
+def _of_library(fix: Fix[str | Phrase]) -> bool:
+    return isinstance(fix.title, Phrase) and fix.title.key == "fix.patch"
 
 
 def _first_change(finding: Finding[str | Phrase]) -> Fix[str | Phrase] | None:
@@ -390,21 +430,35 @@ def machine_text(machine: Mapping[str, Any]) -> str:
 
 def why_text(finding: Finding[str | Phrase], language: Language) -> str:
     """Why hardware refuses what was found."""
+    return render(_why_refused(finding) or _why_by_rule(finding), language)
+
+
+def _why_refused(finding: Finding[str | Phrase]) -> Phrase | None:
+    """What this operator or message wants; None where the rule of the finding says all."""
     rule = rulebook.code_of(finding.code)
     if rule.kind is None:
-        return render(rule.phrase("meaning"), language)
+        return rule.phrase("meaning")
     if rule.kind is EventKind.MISMATCH and (finding.message or "").startswith("indices should be"):
-        return render(Phrase("why.cross-device-index"), language)
+        return Phrase("why.cross-device-index")
     if rule.kind is EventKind.MISMATCH and (read := on_host(finding.op or "")):
         named = Several(tuple(each.name for each in finding.operands if each.name in read))
-        return render(Phrase("why.read-on-host", op=short_operator(finding.op or ""), names=named), language)
+        return Phrase("why.read-on-host", op=short_operator(finding.op or ""), names=named)
     if rule.kind is EventKind.UNCHECKED and of_another_library(finding.op or ""):
-        return render(Phrase("why.library-operator"), language)
+        return Phrase("why.library-operator")
     if rule.kind is EventKind.COLLECTIVE and finding.message is None:
-        return render(Phrase("why.collective-waits"), language)
+        return Phrase("why.collective-waits")
+    return None
+
+
+def _why_by_rule(finding: Finding[str | Phrase]) -> Phrase:
     known = finding.op is not None and finding.op != "?"
     op = short_operator(finding.op) if known and finding.op is not None else Phrase("operator-untold")
-    return render(rule.phrase("why", op=op), language)
+    return rulebook.code_of(finding.code).phrase("why", op=op)
+
+
+def _says_no_more(finding: Finding[str | Phrase]) -> bool:
+    """Whether why it fails is only that operands are on several devices, as the title says."""
+    return rulebook.code_of(finding.code).kind is EventKind.MISMATCH and _why_refused(finding) is None
 
 
 def _operands(console: Console, finding: Finding[str | Phrase], language: Language) -> None:
@@ -419,7 +473,8 @@ def _operands(console: Console, finding: Finding[str | Phrase], language: Langua
     ]
     widths[0] = max(widths[0], _LABEL - 2)
     origin_column = 2 + sum(widths) + 2 * len(widths)
-    origins = [Text(origin_text(operand, language, file)) for operand in finding.operands]
+    running = finding.module if finding.at is not None and finding.at.function == "forward" else None
+    origins = [Text(origin_text(operand, language, file, running)) for operand in finding.operands]
     beside = _fits_beside(console, origins, origin_column)
     for operand, origin, (name, shape, device) in zip(finding.operands, origins, rows, strict=True):
         blamed = operand.name == finding.guilty
@@ -456,13 +511,17 @@ def spelled(operand: Operand) -> str:
     return text if len(text) <= _NAME else f"{text[: _NAME - 3]}..."
 
 
-def origin_text(operand: Operand, language: Language, file: str | None = None) -> str:
-    """Where an operand comes from, and why it is on its device; a place in `file` is a line alone."""
-    facts: list[Value] = [operand.parameter] if operand.parameter else []
+def origin_text(
+    operand: Operand, language: Language, file: str | None = None, running: str | None = None
+) -> str:
+    """Where an operand comes from, and why it is on its device; a place in `file` is a line alone, and a
+    weight of the module that is `running` has the name that its own code gives it.
+    """
+    facts: list[Value] = [_by_self(operand.parameter, running)] if operand.parameter else []
     if operand.tied:
         facts.append(Phrase("tied", names=Several(operand.tied)))
     if operand.lineage:
-        facts += _lineage(operand, file)
+        facts += _lineage(operand, file, running)
     elif operand.moved is not None:
         call = _move_in(operand.moved)
         where = _shown(operand.moved, file)
@@ -471,7 +530,7 @@ def origin_text(operand: Operand, language: Language, file: str | None = None) -
             facts.append(Phrase("made", place=_shown(operand.made, file)))
     elif operand.made is not None:
         facts.append(Phrase("made-never-moved", place=_shown(operand.made, file)))
-    if operand.assumed:
+    if operand.assumed and not operand.lineage:
         facts.append(Phrase("assumed"))
     if not facts and operand.dtype:
         facts.append(Phrase("origin-unknown"))
@@ -482,15 +541,21 @@ def _shown(place: Place, file: str | None) -> Value:
     return Phrase("line", line=place.line) if place.line and place.file == file else place_text(place)
 
 
-def _lineage(operand: Operand, file: str | None) -> list[Value]:
+def _by_self(name: str, running: str | None) -> str:
+    return f"self{name[len(running) :]}" if running and name.startswith(f"{running}.") else name
+
+
+def _lineage(operand: Operand, file: str | None, running: str | None) -> list[Value]:
     """Why the operand is on its device: the newest decision, and where a moved one was made."""
     newest = operand.lineage[0]
     if newest.inherited and operand.made is not None:
-        place, origin = _shown(operand.made, file), decision_phrase(newest, file)
+        place, told = _shown(operand.made, file), operand.made.file  # a line there is a line of that file
+        origin = decision_phrase(newest, told, running)
         if newest.kind == "placed" and newest.name is not None:
-            return [Phrase("follows", place=place, name=newest.name, origin=origin)]
+            name = _by_self(newest.name, running)
+            return [Phrase("follows", place=place, name=name, origin=origin)]
         return [Phrase("follows-unnamed", place=place, origin=origin)]
-    facts: list[Value] = [decision_phrase(newest, file)]
+    facts: list[Value] = [decision_phrase(newest, file, running)]
     if (
         newest.kind in ("moved", "hook")
         and operand.made is not None
@@ -500,12 +565,15 @@ def _lineage(operand: Operand, file: str | None) -> list[Value]:
     return facts
 
 
-def decision_phrase(step: Decision, file: str | None = None) -> Phrase:
-    """One decision as a clause; a place in `file` is a line alone."""
+def decision_phrase(step: Decision, file: str | None = None, running: str | None = None) -> Phrase:
+    """One decision as a clause; a place in `file` is a line alone, `running` as for `origin_text`."""
     if step.kind == "placed" and step.entry is not None:
+        told = step.name is not None and step.entry in (step.name, step.name.rpartition(".")[0])
+        if step.entry and told:
+            return Phrase("placed-by-own-entry")
         return Phrase("placed-by-map", entry=step.entry) if step.entry else Phrase("placed-whole")
     if step.kind == "hook" and step.name is not None:
-        return Phrase("sent-by-hook", module=step.name)
+        return Phrase("sent-by-hook", module=_by_self(step.name, running))
     place = _shown(step.at, file) if step.at is not None else "?"
     if step.kind in ("moved", "hook"):
         if step.user_at is not None and (call := _move_in(step.user_at)) is not None:
@@ -537,11 +605,14 @@ _MADE_SAYS = frozenset(("made-like", "made-rank", "made-literal", "made-argument
 _DECIDED = {"placed": "placed", "loaded": "loaded", "received": "received", "outside": "met-first"}
 
 
-def _fix(console: Console, fix: Fix[str | Phrase], language: Language) -> None:
+def _fix(console: Console, fix: Fix[str | Phrase], language: Language, where: str | None = None) -> None:
+    """A fix in a line; `where` is the place of lines that are too long to be shown."""
     said = render(Phrase(SAFETIES[fix.safety]), language)
     if fix.tried is not None:
         outcome = render(fix.tried, language)
         said = render(Phrase("tried.said", safety=said, outcome=outcome), language)
+    if where is not None:
+        said = render(Several((said, where), "clause"), language)
     put_labelled(
         console, "label.fix", Text(f"{harmless(render(fix.title, language))} ({said})", "green"), language
     )
@@ -554,22 +625,33 @@ def _diff(console: Console, fix: Fix[str | Phrase]) -> None:
         put_line(console, 2 + _LABEL, Text(harmless(line), style))
 
 
-def _changed_lines(console: Console, fix: Fix[str | Phrase], at: Place | None) -> None:
-    """The lines that a fix takes away and writes, with their numbers; where they are long, their place.
+def _changed_at(fix: Fix[str | Phrase]) -> str | None:
+    """File and line of the first line that a fix changes."""
+    rows = _changed(fix.diff or "")
+    return harmless(f"{_file_of(fix)}:{rows[0][0]}") if rows else None
 
-    The file is named where it is not that of the finding.
+
+def _file_of(fix: Fix[str | Phrase]) -> str:
+    lines = (fix.diff or "").splitlines()
+    return next((line[len(_NEW) :] for line in lines if line.startswith(_NEW)), "")
+
+
+def _is_long(console: Console, fix: Fix[str | Phrase]) -> bool:
+    """Whether a changed line takes more of the terminal than is shown of it."""
+    most = _ROWS * max(console.width - 2 - _LABEL, _LEAST_TEXT)
+    return any(len(line) > most for *_, line in _changed(fix.diff or ""))
+
+
+def _changed_lines(console: Console, fix: Fix[str | Phrase], at: Place | None) -> None:
+    """The lines that a fix takes away and writes, with their numbers.
+
+    Their place stands above them where the file is not that of the finding.
     """
-    diff = fix.diff or ""
-    rows = _changed(diff)
+    rows = _changed(fix.diff or "")
     if not rows:
         return _diff(console, fix)
-    file = next((line[len(_NEW) :] for line in diff.splitlines() if line.startswith(_NEW)), "")
-    most = _ROWS * max(console.width - 2 - _LABEL, _LEAST_TEXT)
-    long = any(len(line) > most for *_, line in rows)
-    if long or at is None or not f"/{at.file}".endswith(f"/{file}"):
-        put_line(console, 2 + _LABEL, Text(harmless(f"{file}:{rows[0][0]}")))
-    if long:
-        return None
+    if at is None or not f"/{at.file}".endswith(f"/{_file_of(fix)}"):
+        put_line(console, 2 + _LABEL, Text(_changed_at(fix) or ""))
     spaces = min((len(line) - len(line.lstrip()) for *_, line in rows if line.strip()), default=0)
     width = max(len(str(number)) for number, *_ in rows)
     for number, sign, line in rows:
@@ -657,7 +739,7 @@ def same_line(one: Place, other: Place | None) -> bool:
 def put_labelled(console: Console, label: str, text: Text, language: Language) -> None:
     """A line with a word in front of it that says what it tells."""
     word = render(Phrase(label), language)
-    label_text = Text(_padded(word, _LABEL, right=False), "dim")
+    label_text = Text.assemble((_padded(word, _LABEL, right=False), "dim"))
     put_line(console, 2, label_text + text, head=len(label_text))
 
 

@@ -30,7 +30,7 @@ from samedevice.diagnosis.fixes._edit import (
     with_line_before,
 )
 from samedevice.diagnosis.fixes._keyed import keyed_fix
-from samedevice.diagnosis.fixes._lasting import lasting_fix, unmoved_fix
+from samedevice.diagnosis.fixes._lasting import indexes_another, lasting_fix, unmoved_fix
 from samedevice.diagnosis.fixes._mapping import arguments_fix, mapping_fix
 from samedevice.diagnosis.fixes._order import order_fix
 from samedevice.diagnosis.fixes._parts import parts_fix
@@ -114,10 +114,16 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
 
 
 def _map_first(failure: Failure, script: Script | None, fixes: list[Fix[Phrase]]) -> list[Fix[Phrase]]:
-    """The fixes, with the script's own map in front where it cuts a block of the script: it decided."""
-    if script is None or not script.holds(failure.event.at):
-        return fixes
-    whole = [each for each in fixes if each.title.key == "fix.device-map-moves" and each.diff]
+    """The fixes, with the map in front: of the script's own where it cuts a block of the script, any where
+    what meets was computed by parts that it sent apart. It decided.
+    """
+    computed = all(not each.role for each in failure.event.operands)
+    whole = [
+        each
+        for each in fixes
+        if each.title.key == "fix.device-map-moves"
+        and (computed or (each.diff and script is not None and script.holds(failure.event.at)))
+    ]
     return [*whole, *(each for each in fixes if each not in whole)]
 
 
@@ -177,14 +183,13 @@ def _placed(failure: Failure, script: Script | None, guilty: Operand | None) -> 
     library = None if failure.by_user(failure.event.at) else Script.read(failure.event.at.file)
     if library is None:
         return []
-    where = f"{short_file(library.file)}:{failure.event.at.line}"
     found = [*_made(failure, library, guilty), *_at_use(failure, library, guilty)]
     if not found and guilty.role and not _written(failure, guilty):
         found = _used(failure, library, guilty)
     return [
         replace(
             fix,
-            title=Phrase("fix.patch", where=where, what=fix.title),
+            title=Phrase("fix.patch", what=fix.title),
             safety="check",  # whether the library or its caller is at fault, its authors say
             file=library.file,
         )
@@ -407,14 +412,16 @@ def _to_partner(
     )
     diff = _move(failure, script, source, target.text, None) if target is not None else None
     if (
-        diff is not None
+        script is not None
+        and diff is not None
         and target is not None
         and (target.derived or own(partners(failure, guilty)[0].device, failure))
     ):
+        sure = unites(failure, guilty) and not indexes_another(failure, script, guilty)
         return [
             Fix(
                 Phrase(key, operand=operand, device=target.title),
-                "safe" if unites(failure, guilty) else "check",
+                "safe" if sure else "check",
                 diff,
             )
         ]
@@ -849,7 +856,7 @@ def _together(failure: Failure, script: Script | None, guilty: Operand | None) -
     diff = None
     if script is not None and (found := _map_literal(script, failure)) is not None:
         diff = script_diff(script, swapped(script, found, _laid_out(script, found, repaired, text)))
-    module = f"{cut.name} ({cut.kind})"
+    module = cut.name
     if diff is None:
         return [Fix(Phrase("fix.device-map", map=text, module=module), "check", None)]
     old = failure.event.device_map

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from samedevice.diagnosis.fixes._source import Script, called
 from samedevice.events import Operand, Place
@@ -37,6 +38,14 @@ _SIGNATURES: Mapping[str, tuple[str, ...]] = {
     "linear": ("mat1", "mat2", "bias"),
     "cross_entropy": ("self", "target", "weight"),
     "nll_loss": ("self", "target", "weight"),
+    "binary_cross_entropy": ("self", "target", "weight"),
+    "binary_cross_entropy_with_logits": ("self", "target", "weight"),
+    "huber_loss": ("self", "target"),
+    "kl_div": ("self", "target"),
+    "l1_loss": ("self", "target"),
+    "mse_loss": ("self", "target"),
+    "smooth_l1_loss": ("self", "target"),
+    "soft_margin_loss": ("self", "target"),
     "addcmul_": ("self", "tensor1", "tensor2"),
     "lerp_": ("self", "end", "weight"),
     "lerp": ("self", "end", "weight"),
@@ -155,9 +164,11 @@ def _calls_module(call: ast.Call) -> bool:
 
 
 def _named(script: Script, around: ast.AST, name: str) -> ast.expr | None:
+    with suppress(SyntaxError, ValueError):  # the quotes of a key may be others
+        name = ast.unparse(ast.parse(name, mode="eval"))
     for node in ast.walk(around):
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Load):
-            if script.text(node) == name:
+            if name in (script.text(node), ast.unparse(node)):
                 return node
     return None
 

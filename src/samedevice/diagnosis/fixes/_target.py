@@ -45,7 +45,8 @@ def target_at(failure: Failure, script: Script | None, guilty: Operand, line: in
         return None
     if script is not None:
         for text in _derived(failure, script, guilty, others, line):
-            return Target(text, True, text)
+            if text != f"{guilty.local}.device":  # where it is already
+                return Target(text, True, text)
     device = devices.pop()
     of_rank = own(device, failure)
     reusable = script is not None and not of_rank and is_reusable(script, line)

@@ -100,19 +100,27 @@ def _parts_meet(failure: Failure) -> Hint | None:
         odd = _away(failure, layers) or (fresh[-1] if len(fresh) == 1 else failure.odd(*layers))
         if odd is None or (not same and cut is None):
             return None
-        reason = _two_parts(failure, layers) if cut is None else _cut(cut)
-        return Hint(6 if same else 4.2, reason, odd.name)
+        reason = _two_parts(failure, layers) if cut is None else _cut(failure, cut)
+        return Hint(6 if same or _by_entries(layers) else 4.2, reason, odd.name)
     if cut is not None and not failure.weights:
         for given in failure.plain:
             if given.from_argument is not None and given not in layers and failure.taken_by_a_layer(given):
-                return Hint(6, _cut(cut), given.name)
+                return Hint(6, _cut(failure, cut), given.name)
     if not failure.dispatched:
         return _split_by_hand(failure, cut, layers)
     if cut is None or failure.op not in _JOINS:
         return None
     odd = next(iter(failure.weights), None) or failure.odd(*failure.event.operands)
     direct = bool(failure.weights and layers) and cut is failure.event.running[0]
-    return Hint(5 if direct else 3.5, _cut(cut), odd.name if odd else None)
+    return Hint(5 if direct else 3.5, _cut(failure, cut), odd.name if odd else None)
+
+
+def _by_entries(layers: list[Operand]) -> bool:
+    """Whether each is where an entry of the device map put the weights that computed it."""
+    return all(
+        step is not None and step.kind == "placed" and step.entry is not None
+        for step in (each.decision for each in layers)
+    )
 
 
 def _of_script_and_map(failure: Failure) -> bool:
@@ -186,10 +194,12 @@ def _away(failure: Failure, layers: list[Operand]) -> Operand | None:
 _JOINS = ("add", "add_", "mul", "sub", "div", "cat", "bmm", "mm", "addmm", "where")
 
 
-def _cut(module: Running) -> Phrase:
+def _cut(failure: Failure, module: Running) -> Phrase:
+    """The module that runs has its name in the finding already."""
+    here = module is failure.event.running[0]
     return Phrase(
         "rules.block-split-across-devices.cut",
-        module=f"{module.name} ({module.kind})",
+        module=module.kind if here else f"{module.name} ({module.kind})",
         devices=", ".join(module.below),
     )
 
@@ -207,7 +217,7 @@ def _split_by_hand(failure: Failure, cut: Running | None, layers: list[Operand])
     if late is None or not weights:
         return None
     if cut is not None:
-        return Hint(6, _cut(cut), late.name)
+        return Hint(6, _cut(failure, cut), late.name)
     met = weights[-1].parameter or weights[-1].name
     away = Phrase("because.away-from-weight", operand=failure.written(late), weight=met)
     return Hint(4, away, late.name)
@@ -283,7 +293,7 @@ RULE = Rule(
             "en": "{operand} was put on {device} and {other} on {elsewhere} on purpose, and nothing moves one to the other",
             "zh": "{operand} 被有意放在 {device} 上，{other} 被放在 {elsewhere} 上，而没有代码把其中一个搬到另一边",
         },
-        "cut": {"en": "{module} is spread over {devices}", "zh": "{module} 分布在 {devices} 上"},
+        "cut": {"en": "{module} is split over {devices}", "zh": "{module} 分布在 {devices} 上"},
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.7,

@@ -60,11 +60,12 @@ def _without_device(weight: float, failure: Failure, operand: Operand) -> Hint:
     newest = operand.decision
     if newest is not None and newest.source not in ("default", "context", None):
         return _made_elsewhere(weight, failure, operand)
-    made = Phrase(
-        "rules.tensor-created-on-wrong-device.made-without-device",
-        operand=failure.written(operand),
-        text=_brief(made_text(operand)),
-    )
+    name, text = failure.written(operand), made_text(operand)
+    if name == text:
+        made = Phrase("rules.tensor-created-on-wrong-device.made-without-device-itself", operand=name)
+    else:
+        key = "rules.tensor-created-on-wrong-device.made-without-device"
+        made = Phrase(key, operand=name, text=_brief(text))
     return Hint(weight, made, operand.name)
 
 
@@ -363,6 +364,10 @@ RULE = Rule(
         "made-without-device": {
             "en": "{operand} was made without a device: {text}",
             "zh": "创建 {operand} 时没有指定设备：{text}",
+        },
+        "made-without-device-itself": {
+            "en": "{operand} was made without a device",
+            "zh": "创建 {operand} 时没有指定设备",
         },
         "owned-directly": {
             "en": "{operand} belongs to the parent itself, and no hook moves what it meets",

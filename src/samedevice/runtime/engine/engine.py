@@ -21,6 +21,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
+from torch.nn import Parameter
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from samedevice.events import DecisionKind
@@ -89,6 +90,8 @@ _Key = torch._C._TorchDispatchModeKey
 _INFRASTRUCTURE = (_Key.FAKE, _Key.PROXY, _Key.FUNCTIONAL)
 _TRACED = (FakeTensor, FunctionalTensor)
 
+_KEPT_BY_RESULTS = ("placed", "hook")
+"""Decisions of a first operand that no weight's takes the place of."""
 _WIDEST = 16
 """Bytes of the widest element."""
 _MAKES_BLANK = frozenset(
@@ -227,8 +230,8 @@ class Engine:
                 own = record.decision
                 if not records:
                     decision = own
-                elif own is not None and own.how == "placed" and decision is not None:
-                    if decision.how not in ("placed", "hook"):
+                elif own is not None and decision is not None and decision.how not in _KEPT_BY_RESULTS:
+                    if own.how == "placed" or (own.how == "moved" and tensor.__class__ is Parameter):
                         decision = own
             elif raw_is_meta(tensor):
                 device = META

@@ -51,10 +51,21 @@ def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
         with torch.inference_mode(self.is_inference()):
             same = torch.empty(0, dtype=new.dtype, device=seen_device(new))
             new = same.set_(storage_of(new), new.storage_offset(), new.size(), new.stride())
-    if virtual[0] == virtual[1]:
+    if virtual == (True, False) and _has_gradient_of_other_size(self, new):
+        _data.__set__(self, host_carrier(new))
+    elif virtual[0] == virtual[1]:
         _data.__set__(self, new)
     else:
         _replace(self, new)
+
+
+def _has_gradient_of_other_size(tensor: torch.Tensor, new: torch.Tensor) -> bool:
+    """Whether the tensor has a gradient that C++ would not take beside the new memory.
+
+    As in FSDP1, which gives a flat parameter its shard on the host before it reduces the whole gradient on
+    the GPU. Torch looks at sizes and devices only when a gradient is set, and leaves it where it is.
+    """
+    return tensor.is_leaf and tensor.grad is not None and tensor.grad.shape != new.shape
 
 
 def _replace(tensor: torch.Tensor, new: torch.Tensor) -> None:

@@ -51,7 +51,7 @@ class Lineages:
         self._parameters: dict[int, str] = {}
         self._modules: dict[int, str] = {}
         self._groups: dict[_Group, list[tuple[str, Decision]]] = {}
-        for root in reversed(modules):
+        for root in _outermost_first(modules):
             for name, module in root.named_modules():
                 self._modules.setdefault(id(module), name or type(root).__name__)
             for name, tensor in (*root.named_parameters(), *root.named_buffers()):
@@ -172,6 +172,13 @@ class Lineages:
             inherited=inherited,
             order=decision.order,
         )
+
+
+def _outermost_first(modules: Sequence[torch.nn.Module]) -> list[torch.nn.Module]:
+    """The modules that no other one contains, then the others: the longest name tells most."""
+    ordered = list(reversed(modules))
+    inner = {id(part) for root in ordered for part in root.modules() if part is not root}
+    return sorted(ordered, key=lambda root: id(root) in inner)
 
 
 def _first_of(decision: Decision) -> Decision:
