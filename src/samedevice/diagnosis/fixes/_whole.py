@@ -16,7 +16,6 @@ from pathlib import Path
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes._edit import script_diff, swapped, with_item, with_line_after
 from samedevice.diagnosis.fixes._source import Script
-from samedevice.diagnosis.paste import short_file
 from samedevice.findings import Fix
 from samedevice.messages import Phrase
 
@@ -40,8 +39,7 @@ def whole_class_fix(failure: Failure, script: Script | None, by_hand: bool) -> F
         return None
     title = Phrase("fix.whole-class", block=block.kind, owner=owner.name)
     if script is None or source.file != script.file:
-        where = f"{short_file(source.file)}:{owner.lineno}"
-        title = Phrase("fix.patch", where=where, what=title)
+        title = Phrase("fix.patch", what=title)
     return Fix(title, "check", diff, source.file)
 
 
