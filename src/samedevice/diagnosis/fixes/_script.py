@@ -875,7 +875,7 @@ def _together(failure: Failure, script: Script | None, guilty: Operand | None) -
     named: list[Value] = [*moves[:_MOST_MOVES]]
     if len(moves) > _MOST_MOVES:
         named.append(Phrase("note.more", count=len(moves) - _MOST_MOVES))
-    title = Phrase("fix.device-map-moves", moves=Several(tuple(named)), module=module)
+    title = Phrase("fix.device-map-moves", moves=Several(tuple(named)))
     return [Fix(title, "safe" if whole_block else "check", diff)]
 
 
