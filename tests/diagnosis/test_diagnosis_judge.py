@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -236,14 +237,19 @@ def of_layer(name, device, **more):
     return Operand(name, device, (2, 4), "float32", local=name, lineage=steps, **more)
 
 
-def test_a_weight_that_a_spread_model_reads_itself_is_the_map_s_fault():
-    placed = Decision("placed", "cuda:0", None, name="scale")
-    scale = Operand(
-        "other", "cuda:0", (4,), "float32", parameter="scale", role="parameter", lineage=(placed,)
-    )
-    seen = spread_failure((of_layer("self", "cuda:1"), scale), (SPREAD,), ENTRIES)
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("table.scale", "device-map-incomplete-or-wrong"),  # of a module that does not run
+        ("scale", "block-split-across-devices"),  # its own: parts of the model met it
+    ],
+)
+def test_a_weight_that_a_spread_model_reads_itself(name, cause):
+    placed = Decision("placed", "cuda:0", None, name=name)
+    scale = Operand("other", "cuda:0", (4,), "float32", parameter=name, role="parameter", lineage=(placed,))
+    seen = spread_failure((of_layer("self", "cuda:1"), scale), (SPREAD,), {**ENTRIES, "table": "cuda:0"})
     found = judge(seen)
-    assert (found.cause, found.guilty) == ("device-map-incomplete-or-wrong", "other")
+    assert (found.cause, found.guilty) == (cause, "other")
 
 
 def test_what_follows_an_input_of_a_spread_model_and_meets_its_layers_is_a_join():
@@ -253,9 +259,17 @@ def test_what_follows_an_input_of_a_spread_model_and_meets_its_layers_is_a_join(
     assert (found.cause, found.guilty) == ("embedding-streams-on-different-devices", "other")
 
 
-def test_two_parts_of_a_spread_model_that_meet_in_its_own_code_are_a_join():
+@pytest.mark.parametrize(
+    ("op", "cause"),
+    [
+        ("aten.cat.default", "embedding-streams-on-different-devices"),
+        ("aten.add.Tensor", "block-split-across-devices"),  # as embeddings of the same tokens
+    ],
+)
+def test_two_parts_of_a_spread_model_that_meet_in_its_own_code(op, cause):
     parts = of_layer("self", "cuda:0"), of_layer("other", "cuda:1")
-    assert judge(spread_failure(parts, (SPREAD,), ENTRIES)).cause == "embedding-streams-on-different-devices"
+    failure = spread_failure(parts, (SPREAD,), ENTRIES)
+    assert judge(replace(failure, op=op)).cause == cause
 
 
 def test_what_a_cut_attention_put_into_a_cache_is_cut_with_it():

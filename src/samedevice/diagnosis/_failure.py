@@ -200,6 +200,18 @@ class Failure:
         has_all = 0 < outermost.repeated == module.repeated
         return module is outermost or (has_all and not _is_numbered(module))
 
+    def directly_owned(self, operand: Operand) -> bool:
+        """Whether the operand is, or was computed from, a weight that the innermost running module owns
+        itself, and no layer of it; its parts are on several devices.
+        """
+        here = self.event.running[0] if self.event.running else None
+        newest = operand.decision
+        placed = newest.name if newest is not None and newest.kind == "placed" else None
+        name = (operand.parameter if operand.role else placed) or ""
+        owner, _, last = name.rpartition(".")
+        of_it = here is not None and len(here.below) > 1 and (not owner or owner in (here.name, here.kind))
+        return of_it and bool(name) and last not in ("weight", "bias")
+
     @cached_property
     def cut_here(self) -> bool:
         """Whether a map cuts the innermost running module, whose parts meet in its own code."""

@@ -72,7 +72,8 @@ def _detect(failure: Failure) -> Hint | None:
         return None
     apart = len({each.device for each in layers}) > 1
     numbers = failure.computes_loss or all(each.shape == () for each in layers)
-    if apart and not numbers and failure.dispatched and failure.cut is None and failure.event.running:
+    in_the_model = failure.dispatched and failure.cut is None and bool(failure.event.running)
+    if apart and not numbers and in_the_model and not failure.op.startswith("add"):
         return _streams(6.2, failure, failure.odd(*layers))
     if failure.op in ("masked_scatter", "masked_scatter_"):
         joined = Phrase("rules.embedding-streams-on-different-devices.joined", op=failure.op)
@@ -110,6 +111,8 @@ def _beside_layers(failure: Failure) -> Operand | None:
     if not failure.dispatched or failure.cut is not None or failure.computes_loss or len(at_entry) != 1:
         return None
     (given,) = at_entry
+    if all(each.shape == () for each in operands):
+        return None  # numbers: losses
     others = [each for each in operands if each is not given]
     newest = given.decision
     if newest is None or failure.activation(given) or failure.from_attribute(given):
@@ -122,7 +125,8 @@ def _beside_layers(failure: Failure) -> Operand | None:
         sent = newest.source != "literal" or failure.by_user(newest.user_at or newest.at)
         return given if sent else None
     inherited = newest.kind == "created" and newest.inherited
-    return given if inherited and newest.source in ("tensor", "argument") else None
+    followed = newest.source in ("tensor", "argument") or failure.by_user(newest.at)  # an input, after all
+    return given if inherited and followed else None
 
 
 def _before_the_blocks(operand: Operand) -> bool:
