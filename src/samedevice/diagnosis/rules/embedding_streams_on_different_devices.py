@@ -125,8 +125,8 @@ def _beside_layers(failure: Failure) -> Operand | None:
         sent = newest.source != "literal" or failure.by_user(newest.user_at or newest.at)
         return given if sent else None
     inherited = newest.kind == "created" and newest.inherited
-    followed = newest.source in ("tensor", "argument") or failure.by_user(newest.at)  # an input, after all
-    return given if inherited and followed else None
+    joined = not given.name.startswith("ind") and failure.by_user(newest.at)  # an input itself, and no index
+    return given if inherited and (joined or newest.source in ("tensor", "argument")) else None
 
 
 def _before_the_blocks(operand: Operand) -> bool:
