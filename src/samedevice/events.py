@@ -222,6 +222,8 @@ class Running:
     """
     replica: bool = False
     """Whether `nn.DataParallel` made it for one call."""
+    repeated: int = 0
+    """How many modules below it stand in a list beside others of their class, as the layers of a model do."""
 
 
 HandKind = Literal["device", "module", "tensor"]
@@ -336,3 +338,17 @@ class Written:
     line: int | None = None
     device: str | None = None
     """The device that is written, or the tensor whose device it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class InVain:
+    """What an optimizer does in vain."""
+
+    optimizer: str
+    """Its class."""
+    at: Place
+    """Where it steps, or where the copy was made."""
+    copy: str | None = None
+    """The variable with the copy that it does not change; None for an optimizer that changes nothing."""
+    device: str | None = None
+    """Of the copy."""

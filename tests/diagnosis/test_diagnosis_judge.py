@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from samedevice.diagnosis import CODES, code_of, judge
-from samedevice.events import Event, EventKind, Operand, Place
+from samedevice.events import Decision, Event, EventKind, Operand, Place, Running
 from samedevice.report import render, render_finding
 
 TAXONOMY = Path(__file__).parents[2] / "corpus" / "taxonomy.json"
@@ -213,3 +214,66 @@ def test_fixes_name_the_weight():
     assert "model.embed_tokens.weight" in render(fix.title)
     (fix,) = judge(event("aten.normal_.default", tensor("self"), kind=EventKind.GENERATOR)).fixes
     assert 'torch.Generator(device="cuda:0")' in render(fix.title)
+
+
+def spread_failure(operands, running, device_map, **more):
+    """A statement of a model that a map spreads over two GPUs."""
+    at = Place("/x/site-packages/lib/model.py", 7, "forward", "return a + b", "a + b")
+    return Event(
+        EventKind.MISMATCH, "aten.add.Tensor", "found two", at, None, None, operands,
+        stack=(at,), running=running, device_map=device_map, **more,
+    )  # fmt: skip
+
+
+BOTH = ("cuda:0", "cuda:1")
+SPREAD = Running("Model", "Model", "cuda:0", (), BOTH, repeated=4)
+ATTENTION = Running("layers.0.attn", "Attention", None, (), BOTH)
+ENTRIES = {"embed": "cuda:0", "scale": "cuda:0", "layers.0.attn.q": "cuda:1", "layers.0.attn.k": "cuda:0"}
+
+
+def of_layer(name, device, **more):
+    at = Place("/x/site-packages/accelerate/utils.py", 3, "f", "x.to(device)")
+    steps = (Decision("placed", device, at, name=f"{more.pop('layer', name)}.bias", inherited=True),)
+    return Operand(name, device, (2, 4), "float32", local=name, lineage=steps, **more)
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("table.scale", "device-map-incomplete-or-wrong"),  # of a module that does not run
+        ("scale", "block-split-across-devices"),  # its own: parts of the model met it
+    ],
+)
+def test_a_weight_that_a_spread_model_reads_itself(name, cause):
+    placed = Decision("placed", "cuda:0", None, name=name)
+    scale = Operand("other", "cuda:0", (4,), "float32", parameter=name, role="parameter", lineage=(placed,))
+    seen = spread_failure((of_layer("self", "cuda:1"), scale), (SPREAD,), {**ENTRIES, "table": "cuda:0"})
+    found = judge(seen)
+    assert (found.cause, found.guilty) == (cause, "other")
+
+
+def test_what_follows_an_input_of_a_spread_model_and_meets_its_layers_is_a_join():
+    moved = Decision("moved", "cuda:0", None)
+    mask = Operand("other", "cuda:0", (2, 4), "bool", local="mask", lineage=(moved,))
+    found = judge(spread_failure((of_layer("self", "cuda:1"), mask), (SPREAD,), ENTRIES))
+    assert (found.cause, found.guilty) == ("embedding-streams-on-different-devices", "other")
+
+
+@pytest.mark.parametrize(
+    ("op", "cause"),
+    [
+        ("aten.cat.default", "embedding-streams-on-different-devices"),
+        ("aten.add.Tensor", "block-split-across-devices"),  # as embeddings of the same tokens
+    ],
+)
+def test_two_parts_of_a_spread_model_that_meet_in_its_own_code(op, cause):
+    parts = of_layer("self", "cuda:0"), of_layer("other", "cuda:1")
+    failure = spread_failure(parts, (SPREAD,), ENTRIES)
+    assert judge(replace(failure, op=op)).cause == cause
+
+
+def test_what_a_cut_attention_put_into_a_cache_is_cut_with_it():
+    query = of_layer("self", "cuda:1", layer="layers.0.attn.q")
+    key = of_layer("other", "cuda:0", layer="layers.0.attn.k", holder="DynamicCache")
+    seen = spread_failure((query, key), (ATTENTION, SPREAD), ENTRIES)
+    assert judge(seen).cause == "block-split-across-devices"

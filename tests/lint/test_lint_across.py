@@ -285,3 +285,62 @@ def test_what_a_method_forgets_or_adds_up_is_no_cache(package, forgets):
     assert package("user", ("SD209",), user=text.format(forgets)) == ()
     kept = package("user", ("SD209",), user=text.format("pass"))
     assert [each.code for each in kept] == ["SD209"]
+
+
+KEEPING = """
+import torch
+from torch import nn
+
+
+class Windowed(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.window = torch.hann_window(size)
+
+    def mask(self, size):
+        return torch.ones(size, size)
+
+
+class Grid:
+    def __init__(self, size):
+        self.steps = torch.arange(size)
+
+    def corners(self, count):
+        return torch.zeros(count, 4)
+"""
+KEPT = """
+import torch
+from torch import nn
+from parts.base import Grid, Windowed
+
+
+class Framed(Windowed):
+    def __init__(self):
+        super().__init__(4)
+        self.grid = Grid(4)
+
+    def forward(self, x: torch.Tensor):
+        return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ("x * self.window", "SD208"),
+        ("x + self.grid.steps", "SD208"),
+        ("x * self.mask(4)", "SD201"),
+        ("x + self.grid.corners(4)", "SD201"),
+    ],
+)
+def test_what_a_class_of_another_file_keeps_or_makes(package, value, code):
+    (found,) = package("user", user=KEPT.format(value), base=KEEPING)
+    assert (found.code, found.at.line) == (code, 13)
+    assert dict(found.reasons[0].values)["file"] == "parts/base.py"
+
+
+@pytest.mark.parametrize(
+    "value", ["x * self.window.to(x)", "x + self.grid.steps.to(x.device)", "x.cpu() * self.mask(4)"]
+)
+def test_what_is_moved_on_its_way_from_another_file(package, value):
+    assert package("user", user=KEPT.format(value), base=KEEPING) == ()

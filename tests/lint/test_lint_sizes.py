@@ -131,3 +131,37 @@ def test_a_method_is_asked_of_its_class():
 """
     assert codes(text) == ["SD201"]
     assert codes(text.replace("shape[0])", "shape[0], device=x.device)")) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "h = torch.zeros(n)\n    h[0] = h[1:3] = 1\n    return h * x",
+        "h = torch.zeros(n)\n    first = h[0]\n    return h * x * first",
+        "return x * torch.ones(x.shape[-2:])",
+        "return x * torch.ones(n).tril(0)",
+        "return x * torch.triu(torch.ones(n))",
+        "return x + torch.arange(3).expand_as(x)",
+        "return x * torch.rand(3, 1).ge_(0.5).div(2)",
+        "for _ in range(n):\n        x = x + torch.ones(n)\n    return x",
+        "return torch.linalg.solve_triangular(x, torch.eye(3), upper=True)",
+        "return x.to(kind(x)) * torch.eye(3)",
+    ],
+)
+def test_what_shows_that_a_tensor_has_dimensions(body):
+    helper = "def kind(x) -> torch.dtype:\n    return TYPES[x.device]\n\n\n"
+    assert codes(f"{helper}def f(x: torch.Tensor, n):\n    {body}\n") == ["SD201"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "h = torch.zeros(n)\n    h[...] = 1\n    return h * x",
+        "h = torch.zeros(n)\n    h[x > 0] = 1\n    return h",
+        "return x * torch.ones(n).t()",
+        "return x.to(where(x)) * torch.eye(3, device=where(x))",
+        "return x * torch.ones(x.shape[n:])",
+    ],
+)
+def test_what_a_tensor_of_no_dimensions_allows_too(body):
+    assert codes(f"def f(x: torch.Tensor, n, where):\n    {body}\n") == []

@@ -62,12 +62,34 @@ class Scale(nn.Module):
     def forward(self, x, other: torch.Tensor):
         return x * self.scale + other
 
+    def rows(self, count):
+        return torch.ones(count, 2)
+
+
+class Kept:
+    def __init__(self):
+        self._fill()
+
+    def _fill(self):
+        self.rows = torch.ones(2, 2)
+
+    def scaled(self, t):
+        return t * self.rows
+
+
+def passed_on(function, *args, **kwargs):
+    return function(*args, **kwargs)
+
 
 class Base(nn.Module):
     def __init__(self):
         super().__init__()
         self.plain = torch.ones(2, 2)
+        self._start()
         self.register_buffer("table", torch.ones(2, 2))
+
+    def _start(self):
+        self.state = torch.zeros(2, 2)
 
     def based(self, t):
         return t + self.table
@@ -81,7 +103,7 @@ from torch import nn
 
 import drawn_package.other
 from drawn_package import other as others
-from drawn_package.other import Base, Scale, far, far_made, far_mean
+from drawn_package.other import Base, Kept, Scale, far, far_made, far_mean, passed_on
 from drawn_package.other import *
 
 
@@ -116,6 +138,7 @@ class Part(Base):
         self.proj = nn.Linear(2, 2)
         self.scale = nn.Parameter(torch.ones(2))
         self.own = Scale()
+        self.kept = Kept()
         self.scales = nn.ModuleList([Scale() for _ in range(2)])
 
     def forward(self, x: torch.Tensor, y: torch.Tensor, device, flag, note, extra):
@@ -126,7 +149,7 @@ def drawn(draw, names, depth=0):
     """Lines of a body; every name is of a tensor of two by two."""
     lines = []
     for _ in range(draw(st.integers(1, 5))):
-        kind = draw(st.integers(0, 31))
+        kind = draw(st.integers(0, 38))
         one, two = (draw(st.sampled_from(names)) for _ in range(2))
         new = draw(st.sampled_from(["a", "b", "c", "d", "x"]))
         place = draw(st.sampled_from(PLACES))
@@ -164,6 +187,13 @@ def drawn(draw, names, depth=0):
             28: f"self.based({one})",
             29: f"self.scales[0]({one}, torch.ones(2, 2{place}))",
             30: f"far(extra) if isinstance(extra, torch.Tensor) else {two}",
+            32: f"self.own.scale * {one}",
+            33: "self.own.rows(2)",
+            34: f"self.kept.rows {draw(st.sampled_from('+*'))} {one}",
+            35: f"passed_on({draw(st.sampled_from(['torch.add', 'moved', 'far']))}, {one}, {two})",
+            36: f"passed_on(torch.add, {one}, other={two})",
+            37: f"(lambda t, u={two}: t * u)({one})",
+            38: f"self.kept.scaled({one}) if flag else self.state",
             31: f"{draw(st.sampled_from(['far_made', 'others.far_made']))}(device={two}.device)",
         }[kind]
         if kind in (16, 17) and value.endswith(", 0)"):
@@ -239,6 +269,10 @@ def drawn(draw, names, depth=0):
                 )
             )
             lines += [f"{new} = kept['one']", f"note({len(lines)}, {new})"]
+        elif form == 12 and draw(st.booleans()):
+            lines += ["try:", f"    {new} = {value}", "except RuntimeError:", f"    note(0, {new})"]
+            lines += [f"first, *_, last = {one}, {two}, {new}", f"{new} = first * last"]
+            lines += [f"note({len(lines)}, {new})"]
         elif form == 12:
             lines += [f"place = {two}.device if flag else 'cpu'", "if x.is_cuda:", "    place = 'cuda'"]
             lines += [f"{new} = torch.zeros(2, 2, device=place)", f"note({len(lines)}, {new})"]
@@ -307,7 +341,7 @@ def happened(text, devices, flag, extra=2.0):
             "y": devices[1],
             "device": devices[3],
             "extra": extra if isinstance(extra, str) else "cpu",
-            **{f"self.{name}": devices[2] for name in ("proj.weight", "scale", "table")},
+            **{f"self.{name}": devices[2] for name in ("proj.weight", "scale", "table", "own.scale")},
         }
         try:
             given = torch.ones(2, 2, device=extra) if isinstance(extra, str) else extra
@@ -360,6 +394,7 @@ RECIPES = (
     "x, x.t(), 0", "i, i", "x, 0, i1", "x, 0, i1, x", "x, (2, 2)", "x, 0, i, x.clone()", "x, x > 0, 0.5",
     "x, x > 0, x", "x, 0, 0, 1", "x, 0, i1, x.clone()", "x, 0, (1, 2)", "x, (1, 0)", "im", "im, 1",
     "im, None, 2", "x.view(1, 1, 4), (2, 2), 1", "x[0], x, x[0]", "z", "x.mm(x.t())",
+    "x, x, upper=True",
 )  # fmt: skip
 """Arguments to try; the first that a function takes on the host is its call."""
 SETUP = """
@@ -432,6 +467,10 @@ def test_a_factory_obeys_the_default_and_its_keyword(name):
 SIZES = {
     "Bilinear": (2, 2, 2), "GroupNorm": (1, 2), "LayerNorm": (2,), "RMSNorm": (2,), "Embedding": (2, 2),
     "Linear": (2, 2), "EmbeddingBag": (2, 2), "MaxPool2d": (2,), "AvgPool2d": (2,), "AdaptiveAvgPool2d": (2,),
+    "MaxPool1d": (2,), "AvgPool1d": (2,), "AdaptiveAvgPool1d": (2,), "AdaptiveMaxPool2d": (2,),
+    "ZeroPad2d": (2,),
+    "ReflectionPad1d": (2,), "ReflectionPad2d": (2,), "ReplicationPad1d": (2,), "ReplicationPad2d": (2,),
+    "PixelShuffle": (2,),
 }  # fmt: skip
 
 
@@ -460,3 +499,16 @@ def test_the_attributes_of_a_dataclass_are_claimed():
     )  # fmt: skip
     kinds = [str(where) for where in claims(text).values()]
     assert kinds == ["same x", "same self.proj.weight", "same self.table", "same self.proj.weight"]
+
+
+def test_what_parts_keep_and_what_is_passed_on_is_claimed():
+    text = HEAD + "".join(
+        f"        {line}\n"
+        for line in (
+            "a = self.own.scale", "note(0, a)", "b = self.kept.rows", "note(0, b)",
+            "c = self.state", "note(0, c)", "d = self.own.rows(2)", "note(0, d)",
+            "e = passed_on(torch.mul, x, other=x)", "note(0, e)", "f = (lambda t: t.to(x))(y)", "note(0, f)",
+        )
+    )  # fmt: skip
+    kinds = [str(where) for where in claims(text).values()]
+    assert kinds == ["same self.own.scale", "default", "default", "default", "same x", "same x"]

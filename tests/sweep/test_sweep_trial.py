@@ -93,6 +93,21 @@ def test_a_wrong_statement_is_told_once_and_met_by_each_action(monkeypatch):
     assert sum(each["kind"] == "finding" for each in told) == 1
 
 
+def test_what_only_follows_from_a_statement_is_none_of_its_own(monkeypatch):
+    def follows(model, inputs, made):
+        x = inputs + model.second(made.to(model.second.weight.device))
+        x = x + model.second.bias  # on the other GPU only because the sum stayed on the first one
+        return x
+
+    def fails_twice(model, inputs, made):
+        model.second(made)
+        return model.second.bias + inputs
+
+    for meet, count in ((follows, 1), (fails_twice, 2)):
+        told = told_of(meet, monkeypatch, actions=("loss",))
+        assert sum(each["kind"] == "finding" for each in told) == count
+
+
 def test_what_an_earlier_call_leaves_behind_is_no_finding_of_a_later_action(monkeypatch):
     def stale(model, inputs, made):
         if model.calls > 1:

@@ -45,7 +45,7 @@ from samedevice.cli._traceback import show_exception
 from samedevice.cli._trial import here
 from samedevice.edited import edited, is_trial, read_edited
 from samedevice.errors import SameDeviceError, UnsupportedFeatureError, UsageError
-from samedevice.events import DeviceMemory, Event, Place
+from samedevice.events import DeviceMemory, Event, InVain, Place
 from samedevice.findings import Finding, Status, run_document
 from samedevice.launchers import Typed
 from samedevice.messages import Language, Phrase, language_of
@@ -148,7 +148,7 @@ class Watcher(AbstractContextManager[Any], Protocol):
     def physical(self) -> dict[str, int]: ...
     def watched_optimizers(
         self,
-    ) -> AbstractContextManager[Callable[[], tuple[tuple[str, Place], ...]]]: ...
+    ) -> AbstractContextManager[Callable[[], tuple[InVain, ...]]]: ...
     def counted_copies(self) -> AbstractContextManager[Callable[[], Copies]]: ...
     def recorded(
         self, describe: Callable[[Any], tuple[Layer, ...]], most_work: int
@@ -180,8 +180,8 @@ class _Ending:
     """What it did over time, where a page or a trace was asked for."""
     copies: Copies | None = None
     """What it copied between devices, where fixes are tried."""
-    idle: tuple[tuple[str, Place], ...] = ()
-    """Optimizers that did nothing, and where they step."""
+    in_vain: tuple[InVain, ...] = ()
+    """What optimizers did in vain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,14 +290,14 @@ def _run_here(
             watcher,
             _recording(watcher, report) as recorded,
             _counting(watcher, report) as copies,
-            watcher.watched_optimizers() as idle,
+            watcher.watched_optimizers() as in_vain,
         ):
             with nullcontext() if quiet else Progress(stream, watcher, language):
                 ending = _wind_down(_execute(program, stream, language))
             _flush_stdout()
             ending.timeline = None if recorded is None else recorded()
             ending.copies = None if copies is None else copies()
-            ending.idle = idle()
+            ending.in_vain = in_vain()
     if os.getpid() != owner:  # a child that the script forked came back through here: it ends as under Python
         return ending.python_code
     with suppress(ValueError):  # not the main thread
@@ -368,7 +368,7 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     )
     sifted = _united(sifted)
     elsewhere = (line for each in explained for line in _not_about_devices(each))
-    said = (*said, *_thrown_away(report), *_idle(ending), *elsewhere)
+    said = (*said, *_thrown_away(report), *_in_vain(ending), *elsewhere)
     code = _exit_code(ending, sifted)
     done = None if code in (INTERRUPTED, INTERNAL_ERROR) else _mended(report, sifted, ending)
     if done is not None:
@@ -432,13 +432,25 @@ def _united(sifted: Sifted) -> Sifted:
     return replace(sifted, findings=tuple(diagnosis.united(sifted.findings)))
 
 
-def _idle(ending: _Ending) -> tuple[Phrase, ...]:
-    """Optimizers that did nothing in a whole run, each line once."""
-    found = dict.fromkeys(ending.idle if ending.status == "completed" else ())
+def _in_vain(ending: _Ending) -> tuple[Phrase, ...]:
+    """What optimizers did in vain in a whole run, each line once."""
+    found = dict.fromkeys(ending.in_vain if ending.status == "completed" else ())
     return tuple(
-        Phrase("idle-optimizer", optimizer=name, where=f"{short_path(at.file)}:{at.line}")
-        for name, at in found
+        Phrase("idle-optimizer", optimizer=each.optimizer, where=_where(each.at))
+        if each.copy is None
+        else Phrase(
+            "outgrown-copy",
+            optimizer=each.optimizer,
+            where=_where(each.at),
+            name=each.copy,
+            device=each.device or "",
+        )
+        for each in found
     )
+
+
+def _where(place: Place) -> str:
+    return f"{short_path(place.file)}:{place.line}"
 
 
 def _thrown_away(report: _Report) -> tuple[Phrase, ...]:

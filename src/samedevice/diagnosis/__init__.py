@@ -15,6 +15,7 @@ from samedevice.parts import on_demand
 if TYPE_CHECKING:
     from samedevice.diagnosis._codes import CODES, code_of
     from samedevice.diagnosis._explain import explain_text
+    from samedevice.diagnosis._followers import without_followers
     from samedevice.diagnosis._judge import judge, verdict_of
     from samedevice.diagnosis._results import with_results
     from samedevice.diagnosis._rule import HEADINGS, Rule
@@ -57,6 +58,7 @@ __all__ = [
     "united",
     "verdict_of",
     "with_results",
+    "without_followers",
 ]
 
 __getattr__, __dir__ = on_demand(
@@ -65,6 +67,7 @@ __getattr__, __dir__ = on_demand(
         "_codes": ("CODES", "code_of"),
         "_explain": ("explain_text",),
         "_judge": ("judge", "verdict_of"),
+        "_followers": ("without_followers",),
         "_results": ("with_results",),
         "_rule": ("HEADINGS", "Rule"),
         "_source": ("Source",),

@@ -102,7 +102,7 @@ def with_topic(report: Report) -> Report:
 
 def _told_no_mismatch(report: Report) -> bool:
     """Whether the prose around an error that was raised says nowhere that devices met."""
-    return report.told is not None and not report.told.says(MEETS)
+    return report.told is not None and not report.told.mentions(MEETS)
 
 
 def verdict_elsewhere(report: Report) -> Verdict:

@@ -23,7 +23,7 @@ from samedevice.diagnosis._weigh import UNDETERMINED, Verdict, Weighed, decide, 
 from samedevice.diagnosis.fixes import releases_for
 from samedevice.diagnosis.paste import Frame, Report, read_paste
 from samedevice.diagnosis.rules import rule_named
-from samedevice.diagnosis.story import read_story
+from samedevice.diagnosis.story import nothing_moved, read_story
 from samedevice.events import EventKind, Operand, Place, Written
 from samedevice.findings import Confidence, Finding
 from samedevice.findings import Verdict as VerdictName
@@ -150,7 +150,10 @@ def _judged(report: Report, origins: Sequence[Written]) -> tuple[Verdict, Phrase
     if verdict.confidence == "certain":
         return verdict, None
     reading = read_source(report, origins) or read_printed(report) or read_story(report)
-    beside = read_story(replace(report, told=report.beside)) if reading is None and report.beside else None
+    beside = None
+    if reading is None and report.beside is not None:
+        reading = nothing_moved(report.beside, report)
+        beside = read_story(replace(report, told=report.beside)) if reading is None else None
     if beside is not None and verdict.cause in (beside.cause, UNDETERMINED):
         reading = replace(beside, sure=beside.sure and verdict.confidence != "guess")
     if reading is None:

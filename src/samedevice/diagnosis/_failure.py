@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from samedevice.device_rules import on_host
-from samedevice.events import Decision, Event, EventKind, Operand, Place, Placement
+from samedevice.events import Decision, Event, EventKind, Operand, Place, Placement, Running
 from samedevice.messages import short_operator
 from samedevice.provenance.dispatch import mapped
 from samedevice.provenance.flow import Flow, Root
@@ -185,6 +185,52 @@ class Failure:
             if devices:
                 return devices.pop() if len(devices) == 1 else None
         return None
+
+    @cached_property
+    def cut(self) -> Running | None:
+        """The innermost running module whose weights are on several devices; of a model that a map spreads
+        none that is the model itself: it cannot be kept whole.
+        """
+        found = next((each for each in self.event.running if len(each.below) > 1), None)
+        return None if found is None or (self.dispatched and self._is_the_model(found)) else found
+
+    def _is_the_model(self, module: Running) -> bool:
+        """Whether it is the outermost module, or has all the layers of that one and is none itself."""
+        outermost = self.event.running[-1]
+        has_all = 0 < outermost.repeated == module.repeated
+        return module is outermost or (has_all and not _is_numbered(module))
+
+    def directly_owned(self, operand: Operand) -> bool:
+        """Whether the operand is, or was computed from, a weight that the innermost running module owns
+        itself, and no layer of it; its parts are on several devices.
+        """
+        here = self.event.running[0] if self.event.running else None
+        newest = operand.decision
+        placed = newest.name if newest is not None and newest.kind == "placed" else None
+        name = (operand.parameter if operand.role else placed) or ""
+        owner, _, last = name.rpartition(".")
+        of_it = here is not None and len(here.below) > 1 and (not owner or owner in (here.name, here.kind))
+        return of_it and bool(name) and last not in ("weight", "bias")
+
+    @cached_property
+    def cut_here(self) -> bool:
+        """Whether a map cuts the innermost running module, whose parts meet in its own code."""
+        return self.dispatched and self.cut is not None and self.cut is self.event.running[0]
+
+    def of_cut(self, operand: Operand) -> bool:
+        """Whether a part of the innermost running module, which a map cuts, computed it."""
+        newest = operand.decision
+        if self.cut is None or newest is None or not self.cut_here:
+            return False
+        return (newest.name or "").startswith(f"{self.cut.name}.")
+
+    @cached_property
+    def block(self) -> Running | None:
+        """The block to keep whole: the cut module, or the layer of a list that it is a part of."""
+        if self.cut is None:
+            return None
+        around = self.event.running[self.event.running.index(self.cut) :]
+        return next((each for each in around if _is_numbered(each)), self.cut)
 
     @cached_property
     def entry(self) -> str | None:
@@ -651,10 +697,17 @@ class Failure:
         """
         if operand.kept_by and operand.local and operand.moved is None:
             return operand.local, operand.kept_by, operand.made
-        for part in operand.ingredients:
-            if part.kept_by and part.device == operand.device and part.moved is None:
-                return part.name, part.kept_by, part.made
-        return None
+        parts = [
+            (part.name, part.kept_by, part.made)
+            for part in operand.ingredients
+            if part.kept_by and part.device == operand.device and part.moved is None
+        ]
+        decided = None if operand.decision is None else operand.decision.at
+        return (
+            next((each for each in parts if decided is not None and each[2] == decided), parts[0])
+            if parts
+            else None
+        )
 
     def made_by_factory(self, operand: Operand) -> bool:
         """Whether a line of library code made the operand from nothing, or from Python values."""
@@ -723,6 +776,11 @@ class Failure:
         """Whether any frame is in such a file or function."""
         compiled = re.compile(pattern)
         return any(compiled.search(place_text(place)) for place in self.event.stack)
+
+
+def _is_numbered(module: Running) -> bool:
+    """Whether it is one of a list of modules."""
+    return module.name.rpartition(".")[2].isdecimal()
 
 
 def place_text(place: Place | None) -> str:

@@ -34,7 +34,46 @@ def read_printed(report: Report) -> Reading | None:
     """The cause that printed lines amount to, of operands that meet on two devices."""
     if report.kind not in _KINDS:
         return None
-    return _not_moved(report) or _kept_on_the_first(report)
+    return _data_beside_kept(report) or _not_moved(report) or _kept_on_the_first(report)
+
+
+def _data_beside_kept(report: Report) -> Reading | None:
+    """What comes in is on the host, and a module keeps the other operand, which moved with it.
+
+    Or the reverse, where the statement makes that operand.
+
+    Sure where the statement reads that operand from the module, or calls a module of it.
+    """
+    placed = dict(report.operands) if len(report.operands) > 1 else _by_argument(report)
+    kept = next((name for name in placed if _KEPT.fullmatch(name)), None)
+    others = [device for name, device in placed.items() if name != kept]
+    if kept is None or not others or device_pattern((placed[kept], others[0])) != "host":
+        return None
+    code = report.at.code if report.at is not None else ""
+    reason = Phrase("because.kept-beside", operand=kept, device=placed[kept])
+    if placed[kept] == "cpu":
+        if not _MAKES.search(code):
+            return None
+        return Reading(
+            "tensor-created-on-wrong-device", (reason,), ("module-left-on-other-device",), guilty=kept
+        )
+    sure = _OF_MODULE.search(code) is not None and not _MAKES.search(code)
+    guilty = next(name for name in placed if name != kept)
+    candidates = ("extra-input-on-wrong-device", "hard-coded-device")
+    return Reading("input-not-on-embedding-device", (reason,), candidates, guilty=guilty or None, sure=sure)
+
+
+def _by_argument(report: Report) -> dict[str, str]:
+    """The devices of the named argument and, under an empty name, of the others."""
+    if report.argument is None or len(report.devices) < _PAIR:
+        return {}
+    own, rest = report.devices[:2] if report.kind == "argument-device" else report.devices[1::-1]
+    return {report.argument: own, "": rest}
+
+
+_KEPT = Pattern(r"window|running_(?:mean|var)|boundar(?:y|ies)|filters?|kernel|codebook")
+"""Arguments of operators that are made once and kept, beside the data that come in."""
+_OF_MODULE = Pattern(r"\bself\.\w+")
 
 
 def _not_moved(report: Report) -> Reading | None:

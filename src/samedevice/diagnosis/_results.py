@@ -30,7 +30,7 @@ def _needed_on(event: Event, later: Iterable[Event]) -> str | None:
         met.device
         for other in later
         for result in other.operands
-        if result.role is None and result.device in devices and _made_by(event, result)
+        if result.role is None and result.device in devices and made_by(event, result)
         for met in other.operands
         if met.device != result.device and _has_a_place(other, met)
     }
@@ -48,7 +48,7 @@ def _has_a_place(event: Event, operand: Operand) -> bool:
     return newest.kind in ("placed", "hook") or (newest.source == "tensor" and written)
 
 
-def _made_by(event: Event, operand: Operand) -> bool:
+def made_by(event: Event, operand: Operand) -> bool:
     """Whether an operand is what the statement of an event computed."""
     made, at = operand.made, event.at
     if made is None or operand.moved is not None or made.file != at.file:

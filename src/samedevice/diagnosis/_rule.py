@@ -297,11 +297,11 @@ def remote() -> Look:
 
 
 def anywhere(pattern: str) -> Look:
-    """The paste says this somewhere."""
+    """The paste says this somewhere, and not of something that was tried in vain."""
     compiled = Pattern(pattern, re.IGNORECASE)
 
     def look(report: Report) -> Phrase | None:
-        found = compiled.search(report.words)
+        found = compiled.search(report.evidence)
         return Phrase("because.words", text=_shown(found)) if found and found[0] else None
 
     return look

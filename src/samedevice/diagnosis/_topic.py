@@ -22,20 +22,20 @@ def about_something_else(report: Report) -> str | None:
         return None
     if (error := error_told(told)) is not None:
         return error
-    if states_devices(told) or told.says(MEETS):
+    if states_devices(told) or told.mentions(MEETS):
         return None
-    found = next((topic for topic, pattern in _TOPICS if told.says(pattern)), None)
-    if told.says(_OF_DEVICES):
-        return found if told.says(_NO_ERROR) else None
-    named = bool(told.met) or told.says(_MOVES) or (told.ended and told.says(rf"\bcuda:\d|{_MAKES}"))
+    found = next((topic for topic, pattern in _TOPICS if told.mentions(pattern)), None)
+    if told.mentions(_OF_DEVICES):
+        return found if told.mentions(_NO_ERROR) else None
+    named = bool(told.met) or told.mentions(_MOVES) or (told.ended and told.mentions(rf"\bcuda:\d|{_MAKES}"))
     return found or (None if named else "something")
 
 
 def error_told(told: Told) -> str | None:
     """The topic of an error that prose names in so many words, where it tells of no devices that met."""
-    if len({*told.met} - {"cuda"}) > 1 or told.says(MEETS):
+    if len({*told.met} - {"cuda"}) > 1 or told.mentions(MEETS):
         return None
-    return next((topic for topic, pattern in _ERRORS if told.says(pattern)), None)
+    return next((topic for topic, pattern in _ERRORS if told.mentions(pattern)), None)
 
 
 def mostly_an_index(report: Report) -> bool:
@@ -93,7 +93,7 @@ _TOPICS = (
     ("numbers", r"\bnan\b|overflow|溢出"),
     (
         "speed",
-        r"(?:too|so|very|far too) long\b|\bidle\b|utili[sz]ation|drop\w* to 0|利用率|\bslow(?:er)?\b|tokens/s|throughput|速度|很慢|太慢",
+        r"(?:too|so|very|far too) long\b|\btakes? (?:\w+ ){1,2}(?:seconds|minutes|hours)\b|\bidle\b|utili[sz]ation|drop\w* to 0|利用率|\bslow(?:er)?\b|tokens/s|throughput|速度|很慢|太慢",
     ),
     ("import", r"\binstall\w*|\bpip\b|\bwheel\b|\bbuild\b|安装|编译"),
     (

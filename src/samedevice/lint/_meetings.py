@@ -70,13 +70,16 @@ def pairs(file: LintedFile, around: Around, is_stray: Callable[[Tensor], bool]) 
     own: list[tuple[Meeting, Entered | None]] = [(each, None) for each in file.meetings(around)]
     entered = [each for each in file.entered(around) if not _prepares_data(each.function, each.source)]
     for meeting, inside in (*own, *((each.meeting, each) for each in entered)):
-        handed = beside if isinstance(meeting.node, ast.Compare) else frozenset()
+        compared = isinstance(meeting.node, ast.Compare)
+        handed = beside if compared else frozenset()
         strays = [each for each in meeting.operands if is_stray(each[1]) and _counts(meeting, each)]
         placed = [each for each in meeting.operands if _is_placed(each[1], handed, meeting.written)]
         if meeting.indexed:  # only a tensor of the host refuses an index of a GPU, and never the other way
             strays = strays[:1] if strays and strays[0] is meeting.operands[0] else []
             placed = [each for each in placed if picks(each[1]) and each[1].role != "argument"]
         placed = [each for each in placed if not _comes_from_host(file, around, each[1])]
+        if compared:  # with what an argument keeps, as lengths of a batch
+            placed = [each for each in placed if not _is_kept_by_argument(each[1].where)]
         if data:
             placed = [each for each in placed if _is_asked_for(each[1].where, around)]
         if strays and placed:
@@ -126,6 +129,10 @@ def _is_placed(tensor: Tensor, handed: frozenset[str], written: bool = False) ->
         return False
     told = where.kind == "maybe" and HOST not in where.of
     return told or where.kind in ("same", "likely", "part")
+
+
+def _is_kept_by_argument(where: Where) -> bool:
+    return any("." in each and ":" not in each and not each.startswith("self.") for each in where.of)
 
 
 def _handed_in(around: Around) -> frozenset[str]:

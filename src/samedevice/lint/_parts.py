@@ -69,7 +69,8 @@ def _parts(tensor: Tensor) -> frozenset[str]:
     parts = frozenset(_name(each) for each in named)
     if own := parts - {_CAME_IN}:
         return own  # a caller may give it instead; it is then where the part would have put it
-    return frozenset() if tensor.scalar is True or not where.follows else parts
+    follows = where.follows or (where.kind == "maybe" and OTHER not in where.of)
+    return frozenset() if tensor.scalar is True or not follows else parts
 
 
 def _name(symbol: str) -> str:

@@ -21,6 +21,8 @@ from samedevice.static.tensors import (
     SourceText,
     Told,
     called,
+    kept_names,
+    making_functions,
     nodes,
 )
 
@@ -100,9 +102,54 @@ class LintedFile:
         for call in (each for calls in self.source.calls.values() for each in calls):
             if call.around.function is None:
                 continue
-            found = self._found(self.source.dotted(call.node.func))
+            dotted = self.source.dotted(call.node.func)
+            own = dotted.startswith("self.") and call.around.owner is not None
+            found = self._method(call.around, dotted.split(".")[1:]) if own else self._found(dotted)
             if isinstance(found, Local) and found.source is not self.source and wanted(found.node):
                 yield call.around
+
+    def _method(self, around: Around, names: list[str]) -> object:
+        """`self.method`, or `self.part.method` of a part whose class is told, where the project has it."""
+        text = self.owner(around)
+        if text is None or len(names) > 2 or names[-1] in text.methods:
+            return None
+        if len(names) == 2:
+            text = self._class_of_part(text, *names)
+        elif not any(names[0] in self._making(text, base) for base in text.bases):
+            return None
+        if text is None:
+            return None
+        home = next((each for each in self.project.lineage(text) if names[-1] in each.methods), None)
+        return None if home is None else Local(home.methods[names[-1]], home.source)
+
+    def _class_of_part(self, text: ClassText, name: str, method: str) -> ClassText | None:
+        """The class of another file that an attribute is an object of, where its method may make a tensor."""
+        dotted = self._made_of(text, name)
+        makes = bool(dotted) and method in self._making(text, dotted)
+        return self.project.class_of(text.source, dotted) if makes else None
+
+    def _making(self, text: ClassText, dotted: str) -> frozenset[str]:
+        return making_functions(self.project.text_of(text.source, dotted))
+
+    @cached_property
+    def kept_elsewhere(self) -> frozenset[str]:
+        """Attributes that the file names and classes that it imports may give tensors which they make."""
+        names: set[str] = set()
+        used = self.source.calls.keys() | {
+            called(base) for each in self.source.class_list for base in each.bases
+        }
+        for name, dotted in self.source.imports.items():
+            if name[:1].isupper() and "." in dotted and name in used:
+                names |= kept_names(self.project.text_of(self.source, dotted))
+        return frozenset(each for each in names if f".{each}" in self.source.text)
+
+    def _made_of(self, text: ClassText, name: str) -> str:
+        """The full name of the class that an attribute is an object of, by the one call that gives it."""
+        given = text.attributes.get(name, [])
+        if len(given) != 1 or not isinstance(given[0].value, ast.Call):
+            return ""
+        dotted = text.source.dotted_call(given[0].value)
+        return dotted if dotted.rpartition(".")[2][:1].isupper() else ""
 
     def _found(self, dotted: str) -> object:
         """What a full name is, where it may be of another file of the project."""

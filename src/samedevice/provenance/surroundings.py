@@ -14,6 +14,7 @@ import linecache
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import CodeType, FrameType
@@ -453,7 +454,16 @@ def _record(
         tuple(below),
         registered,
         replica=bool(vars(module).get("_is_replica")),
+        repeated=sum(_repeated(part) for part in module.modules()),
     )
+
+
+def _repeated(module: torch.nn.Module) -> int:
+    """How many parts of a list have parts themselves, and a class that another one has, too."""
+    if not isinstance(module, (torch.nn.ModuleList, torch.nn.Sequential)):
+        return 0
+    kinds = Counter(type(part) for part in module.children() if any(True for _ in part.children()))
+    return sum(count for count in kinds.values() if count > 1)
 
 
 def _own(module: torch.nn.Module) -> Iterator[torch.Tensor]:

@@ -259,6 +259,8 @@ def _without_lines(title: str | Phrase) -> str | Phrase:
     values: dict[str, Any] = dict(title.values)
     if title.key == "fix.patch":
         return Phrase("fix.patch", what=_without_lines(values["what"]))
+    if title.key == "fix.whole-class":
+        return Phrase("fix.whole-class-shown", block=values["block"])
     if title.key == "fix.united":
         return Phrase("fix.united-shown", count=values["count"])
     return Phrase("fix.at-use-shown", operand=values["operand"]) if title.key == "fix.at-use" else title

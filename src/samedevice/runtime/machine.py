@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from samedevice.events import DeviceMemory, Event, Place
+from samedevice.events import DeviceMemory, Event, InVain, Place
 from samedevice.machines import Machine
 from samedevice.provenance import FrameFilter
 from samedevice.runtime.checkpoints import GhostLibrary
@@ -184,10 +184,10 @@ class VirtualMachine:
             yield copies
 
     @contextlib.contextmanager
-    def watched_optimizers(self) -> Iterator[Callable[[], tuple[tuple[str, Place], ...]]]:
-        """Watch for optimizers whose steps do nothing: their classes, and the lines of the steps."""
-        with watched_optimizers(self._recorder.filter) as idle:
-            yield idle
+    def watched_optimizers(self) -> Iterator[Callable[[], tuple[InVain, ...]]]:
+        """Watch for optimizers whose steps do nothing, and for copies that are not what they change."""
+        with watched_optimizers(self._recorder.filter) as in_vain:
+            yield in_vain
 
     def forget(self) -> None:
         """Forget events; a forked process begins without those of its parent."""

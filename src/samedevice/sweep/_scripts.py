@@ -19,12 +19,13 @@ _WIDTHS = (100, 160, 300, 10_000)
 _CALLS = {
     "loss": "model(**inputs)",
     "offload": "model(**inputs)",
-    "greedy": "model.generate(**inputs, max_new_tokens=3, do_sample=False)",
-    "batch": "model.generate(**inputs, max_new_tokens=3, do_sample=False)",
-    "beam": "model.generate(**inputs, max_new_tokens=3, do_sample=False, num_beams=2)",
-    "sample": "model.generate(**inputs, max_new_tokens=3, do_sample=True, top_k=5)",
-    "static-cache": 'model.generate(**inputs, max_new_tokens=3, cache_implementation="static")',
-    "assisted": "model.generate(**inputs, max_new_tokens=3, prompt_lookup_num_tokens=2)",
+    "greedy": "model.generate(**inputs, max_new_tokens=3, min_new_tokens=3, do_sample=False)",
+    "batch": "model.generate(**inputs, max_new_tokens=3, min_new_tokens=3, do_sample=False)",
+    "beam": "model.generate(**inputs, max_new_tokens=3, min_new_tokens=3, do_sample=False, num_beams=2)",
+    "sample": "model.generate(**inputs, max_new_tokens=3, min_new_tokens=3, do_sample=True, top_k=5)",
+    "static-cache": "model.generate(**inputs, max_new_tokens=3, min_new_tokens=3, "
+    'cache_implementation="static")',
+    "assisted": "model.generate(**inputs, max_new_tokens=3, min_new_tokens=3, prompt_lookup_num_tokens=2)",
     "train": "model.train()(**inputs).loss.backward()",
     "checkpointing": "model.gradient_checkpointing_enable(); model.train()(**inputs).loss.backward()",
 }

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from samedevice.diagnosis import judge, verdict_of, with_results
+from samedevice.diagnosis import judge, verdict_of, with_results, without_followers
 from samedevice.events import Event, EventKind
 from samedevice.findings import Finding
 from samedevice.machines import Machine, parse_machine
@@ -238,15 +238,23 @@ def _before(vm: Any, action: str) -> list[int]:
 
 
 def _since(vm: Any, before: list[int]) -> _Statements:
-    """What was met since the events had these counts."""
-    met: _Statements = {}
+    """What was met since the events had these counts, without what only follows from something before it."""
     counts = list(vm.event_counts)
+    more: dict[tuple[Any, ...], int] = {}
+    events = []
     for place, event in enumerate(list(vm.events)):
-        more = counts[place] - (before[place] if place < len(before) else 0)
-        if more > 0 and event.kind in _TOLD:
-            met.setdefault(statement_of(event), (event, more))
-    events = with_results([event for event, _ in met.values()])
-    return {key: (event, count) for (key, (_, count)), event in zip(met.items(), events, strict=True)}
+        often = counts[place] - (before[place] if place < len(before) else 0)
+        if often > 0 and event.kind in _TOLD:
+            events.append(event)
+            more[_same(event)] = often
+    met: _Statements = {}
+    for event in without_followers(with_results(events)):
+        met.setdefault(statement_of(event), (event, more[_same(event)]))
+    return met
+
+
+def _same(event: Event) -> tuple[Any, ...]:
+    return event.kind, event.op, event.at.file, event.at.line, event.at.function
 
 
 def _placed(case: Case, cut: Cut | None) -> Any:

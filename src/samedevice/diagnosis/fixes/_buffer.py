@@ -4,36 +4,73 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import TypeAlias
 
 from samedevice.diagnosis._failure import Failure
+from samedevice.diagnosis.fixes._combine import combined
 from samedevice.diagnosis.fixes._edit import script_diff, swapped, with_line_after, without
 from samedevice.diagnosis.fixes._relocate import relocated
 from samedevice.diagnosis.fixes._source import Script
 from samedevice.diagnosis.fixes._target import partners
 from samedevice.events import Operand, Place
 from samedevice.findings import Fix, Safety
-from samedevice.messages import Phrase
+from samedevice.messages import Phrase, Several
 
 _PLACES = re.compile(r"\.to\((?!(?:torch\.|dtype\b)\w*\))|\.cuda\(|device")
 """A module that names a device places its parts itself; a change of the type alone does not."""
 
 
 def buffer_fix(failure: Failure, script: Script | None, guilty: Operand) -> Fix[Phrase] | None:
-    """`register_buffer` in the class that keeps the operand, or what it was computed from.
+    """`register_buffer` in the class that keeps the operand, or what it was computed from; with it what other
+    operands on its device are kept as.
 
     None where that is no cure.
     """
-    found = failure.plain_attribute(guilty)
-    replica = any(each.replica for each in failure.event.running)  # it gets copies of buffers alone
-    if replica and found is None and guilty.kept_by and guilty.local:
-        found = (guilty.local, guilty.kept_by, guilty.moved or guilty.made)
-    if script is None or found is None:
+    if script is None or (own := _kept(failure, guilty)) is None:
         return None
-    name, kept_by, made = found
-    diff = _as_buffer(script, name.rpartition(".")[2], kept_by, made, replica)
+    beside = [_kept(failure, each) for each in failure.event.operands if _is_with(each, guilty)]
+    together = list(dict.fromkeys([own, *(each for each in beside if each is not None)]))
+    made = [_one_buffer(failure, script, each) for each in together]
+    if made[0] is None:
+        return None
+    done = [each for each in made if each is not None]
+    text, refused = combined(script.source, done)
+    diff = None if refused else script_diff(script, text)
     if diff is None:
         return None
-    return Fix(Phrase("fix.buffer", operand=name), _safety(failure, guilty, kept_by), diff)
+    named = [each for each, diff_of in zip(together, made, strict=True) if diff_of is not None]
+    titles = tuple(Phrase("fix.buffer", operand=name) for name, *_ in named)
+    title = (
+        titles[0]
+        if len(done) == 1
+        else Phrase("fix.united", count=len(done), fixes=Several(titles, "clause"))
+    )
+    whole = len(done) == len(together) and None not in beside
+    return Fix(title, _safety(failure, guilty, own[1]) if whole else "check", diff)
+
+
+_Kept: TypeAlias = tuple[str, str, Place | None]
+"""Name, class and birthplace of an attribute."""
+
+
+def _kept(failure: Failure, operand: Operand) -> _Kept | None:
+    found = failure.plain_attribute(operand)
+    replica = any(each.replica for each in failure.event.running)  # it gets copies of buffers alone
+    if replica and found is None and operand.kept_by and operand.local:
+        return operand.local, operand.kept_by, operand.moved or operand.made
+    return found
+
+
+def _is_with(operand: Operand, guilty: Operand) -> bool:
+    """Whether an operand is where the guilty one is, and may not stay."""
+    weightless = bool(operand.dtype) and not operand.role and operand.shape != ()
+    return operand is not guilty and weightless and operand.device == guilty.device
+
+
+def _one_buffer(failure: Failure, script: Script, kept: _Kept) -> str | None:
+    replica = any(each.replica for each in failure.event.running)
+    name, kept_by, made = kept
+    return _as_buffer(script, name.rpartition(".")[2], kept_by, made, replica)
 
 
 def renewed_fix(failure: Failure, script: Script | None, guilty: Operand) -> Fix[Phrase] | None:

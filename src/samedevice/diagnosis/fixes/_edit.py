@@ -107,6 +107,11 @@ def with_entry(script: Script, display: ast.Dict, key: str, value: str) -> str:
     return _appended(script.source, display, items, f"{key}: {value}")
 
 
+def with_item(script: Script, display: ast.List | ast.Set, text: str) -> str:
+    """The source in which a list's display has one item more, written as its others are."""
+    return _appended(script.source, display, display.elts, text)
+
+
 def _appended(source: str, node: ast.expr, items: Sequence[ast.expr | ast.keyword], text: str) -> str:
     """The source with an item more before the bracket that closes a node."""
     start, end = _span(source, node)

@@ -76,8 +76,22 @@ def _first(
     for source, title in changes:
         diff = script_diff(script, source) if source is not None else None
         if diff is not None:
-            return Fix(title, "safe" if unites(failure, guilty) else "check", diff)
+            sure = unites(failure, guilty) and not indexes_another(failure, script, guilty)
+            return Fix(title, "safe" if sure else "check", diff)
     return None
+
+
+def indexes_another(failure: Failure, script: Script, guilty: Operand) -> bool:
+    """Whether the class reads another attribute by this one: an index on a GPU reads nothing on the host."""
+    name = attribute_of(failure, guilty) or ""
+    owner = script.class_of(script.scope(failure.event.at.line)) if name.startswith("self.") else None
+    return any(
+        isinstance(node, ast.Subscript)
+        and script.text(node.value).startswith("self.")
+        and script.text(node.value) != name
+        and any(script.text(each) == name for each in ast.walk(node.slice) if isinstance(each, ast.Attribute))
+        for node in (ast.walk(owner) if owner is not None else ())
+    )
 
 
 def _near(failure: Failure, script: Script, operand: Operand) -> bool:

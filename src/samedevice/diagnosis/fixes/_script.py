@@ -30,7 +30,7 @@ from samedevice.diagnosis.fixes._edit import (
     with_line_before,
 )
 from samedevice.diagnosis.fixes._keyed import keyed_fix
-from samedevice.diagnosis.fixes._lasting import lasting_fix, unmoved_fix
+from samedevice.diagnosis.fixes._lasting import indexes_another, lasting_fix, unmoved_fix
 from samedevice.diagnosis.fixes._mapping import arguments_fix, mapping_fix
 from samedevice.diagnosis.fixes._order import order_fix
 from samedevice.diagnosis.fixes._parts import parts_fix
@@ -52,6 +52,7 @@ from samedevice.diagnosis.fixes._target import (
     unites,
     wanted,
 )
+from samedevice.diagnosis.fixes._whole import whole_class_fix
 from samedevice.diagnosis.paste import short_file
 from samedevice.events import Event, EventKind, Operand, Place, Running
 from samedevice.findings import Fix, Safety
@@ -109,6 +110,10 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
             found = [fix for fix in found if fix.safety == "safe" or fix.file is not None]
         fixes = _beside(fixes, found)
     fixes = _map_first(failure, script, [_checked(fix, script) for fix in fixes])
+    if verdict.cause == "block-split-across-devices":
+        by_hand = script is not None and not isinstance(_map_argument(script), ast.Constant)
+        whole = whole_class_fix(failure, script, by_hand)
+        fixes = [*([] if whole is None else [whole]), *fixes]
     unique = {(fix.title, fix.diff): fix for fix in fixes}
     return tuple(unique.values())[:4]
 
@@ -228,9 +233,13 @@ def _to_weight(failure: Failure, script: Script, weight: Operand) -> list[Fix[Ph
 
 def _made(failure: Failure, script: Script, guilty: Operand) -> list[Fix[Phrase]]:
     """The operand made where it has to be, in the function that fails."""
-    source = _source(failure, guilty)
+    source, at = _source(failure, guilty), failure.event.at
     place = source.moved or source.made
-    if not script.holds(place) or (target := target_at(failure, script, guilty, place.line)) is None:
+    if not script.holds(place) or not script.holds(at) or place.line > at.line:
+        return []
+    if script.scope(place.line) is not script.scope(at.line):
+        return []  # it makes others, too
+    if (target := target_at(failure, script, guilty, place.line)) is None:
         return []
     diff = _move(failure, script, source, target.text, None)
     if diff is None or not target.derived or not unites(failure, guilty):
@@ -412,14 +421,16 @@ def _to_partner(
     )
     diff = _move(failure, script, source, target.text, None) if target is not None else None
     if (
-        diff is not None
+        script is not None
+        and diff is not None
         and target is not None
         and (target.derived or own(partners(failure, guilty)[0].device, failure))
     ):
+        sure = unites(failure, guilty) and not indexes_another(failure, script, guilty)
         return [
             Fix(
                 Phrase(key, operand=operand, device=target.title),
-                "safe" if unites(failure, guilty) else "check",
+                "safe" if sure else "check",
                 diff,
             )
         ]
@@ -442,6 +453,8 @@ def _source(failure: Failure, guilty: Operand) -> Operand:
         for part in guilty.ingredients
         if part.device == guilty.device and part.role is None and part.moved is None
     ]
+    # A mask chose from it, and is not what it was computed from.
+    left = [part for part in left if part.dtype != "bool" or guilty.dtype == "bool"]
     for part in left:
         if FACTORY.search("" if part.made is None else part.made.call or part.made.code):
             return replace(guilty, local=part.name, made=part.made)
@@ -826,8 +839,8 @@ def _on_one_device(model: Running, weight: Operand) -> bool:
 
 def _together(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """A map that keeps the cut block whole."""
-    cut = next((each for each in failure.event.running if len(each.below) > 1), None)
-    if cut is None or not failure.event.device_map or len(failure.event.running) < 1:
+    cut = failure.block
+    if cut is None or not failure.event.device_map:
         return []
     whole = cut.name == cut.kind
     prefix = "" if whole else cut.name
@@ -862,7 +875,7 @@ def _together(failure: Failure, script: Script | None, guilty: Operand | None) -
     named: list[Value] = [*moves[:_MOST_MOVES]]
     if len(moves) > _MOST_MOVES:
         named.append(Phrase("note.more", count=len(moves) - _MOST_MOVES))
-    title = Phrase("fix.device-map-moves", moves=Several(tuple(named)), module=module)
+    title = Phrase("fix.device-map-moves", moves=Several(tuple(named)))
     return [Fix(title, "safe" if whole_block else "check", diff)]
 
 
@@ -934,11 +947,14 @@ def _unmapped(failure: Failure, script: Script | None, guilty: Operand | None) -
     """The missing name in the map."""
     if guilty is None or not guilty.parameter:
         return []
-    name = guilty.parameter.rpartition(".")[0] or guilty.parameter
+    known = guilty.parameter in failure.event.device_map
+    name = guilty.parameter if known else guilty.parameter.rpartition(".")[0] or guilty.parameter
     device = next((each.device for each in failure.event.operands if each.device != guilty.device), "cuda:0")
     diff = None
     if script is not None and isinstance(found := _map_literal(script, failure), ast.Dict):
         diff = script_diff(script, with_entry(script, found, f'"{name}"', f'"{device}"'))
+    if known:
+        return [Fix(Phrase("fix.map-entry", name=name, device=device), "check", None)]
     return [Fix(Phrase("fix.map-key", name=name, device=device), "safe", diff)]
 
 

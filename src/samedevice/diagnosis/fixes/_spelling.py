@@ -267,6 +267,18 @@ def _plain(node: ast.expr) -> bool:
             return True
         case ast.Attribute(value=inner):
             return _plain(inner)
-        case ast.Subscript(value=inner, slice=ast.Constant() | ast.Name()):
+        case ast.Subscript(value=inner, slice=index) if _counts(index):
             return _plain(inner)
+    return False
+
+
+def _counts(index: ast.expr) -> bool:
+    """Whether an index is a number, a name, or reckoned from such: `i - 1`."""
+    match index:
+        case ast.Constant() | ast.Name():
+            return True
+        case ast.UnaryOp(operand=inner):
+            return _counts(inner)
+        case ast.BinOp(left=left, right=right):
+            return _counts(left) and _counts(right)
     return False

@@ -55,7 +55,7 @@ def target_at(failure: Failure, script: Script | None, guilty: Operand, line: in
     hand = None
     if script is not None and open_to_change(guilty) and _on_stack(failure, script, line):
         hand = device_at(failure, script, device, line)
-    if hand is None and script is not None and reusable:
+    if hand is None and script is not None and reusable and not _is_failing(failure, script, line):
         hand = told_by_function(script, line)
     if hand is not None:
         return Target(hand, True, hand)
@@ -66,6 +66,12 @@ def _on_stack(failure: Failure, script: Script, line: int) -> bool:
     """Whether a line is in a function that runs, or in the script itself."""
     here = script.scope(line)
     return any(script.holds(each) and script.scope(each.line) is here for each in failure.event.stack)
+
+
+def _is_failing(failure: Failure, script: Script, line: int) -> bool:
+    """Whether a line is in the function that fails: which names have the device there is known."""
+    at = failure.event.at
+    return script.holds(at) and script.scope(line) is script.scope(at.line)
 
 
 def is_reusable(script: Script, line: int) -> bool:
@@ -100,12 +106,18 @@ def told_by_function(script: Script, line: int) -> str | None:
 
 def _sent_to(function: ast.AST) -> Iterator[ast.expr]:
     """What a function names as the device of something: `.to(device)`, `device=self.device`."""
+    types = {
+        node.value.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.keyword) and node.arg == "dtype" and isinstance(node.value, ast.Name)
+    }
     for node in ast.walk(function):
         match node:
             case ast.Call(
                 func=ast.Attribute(attr="to"), args=[(ast.Name() | ast.Attribute(attr="device")) as given]
             ):
-                yield given
+                if not isinstance(given, ast.Name) or given.id not in {"dtype", *types}:
+                    yield given
             case ast.keyword(arg="device", value=(ast.Name() | ast.Attribute(attr="device")) as given):
                 yield given
 
@@ -217,8 +229,10 @@ def _derived(
     """Expressions for the wanted device that are bound at this line, the nearest first."""
     at, here = failure.event.at, script.scope(line)
     weights = sorted(others, key=lambda each: "weight" not in (each.parameter or ""))
-    together = script.holds(at) and script.scope(at.line) is here
-    if together:  # one run of one function: names mean the same here and where it fails
+    # One run of one function: names mean the same here and where it fails. What a later line made came from
+    # another run of it.
+    together = script.holds(at) and script.scope(at.line) is here and line <= at.line
+    if together:
         if line == at.line:
             yield from _spelled(script, at, others)
         yield from _names(script, here, [each.local for each in others], line, at.line)
@@ -232,7 +246,7 @@ def _derived(
         ]
         yield from _names(script, here, inside, line, at.line)
     if together or len(wanted(failure, guilty)) == 1:
-        yield from filter(None, (_placed_by(script, here, each.moved or each.made, line) for each in others))
+        yield from filter(None, (_placed_by(script, here, each, line) for each in others))
     if len(wanted(failure, guilty)) > 1:
         return
     if together:  # the same device this time; no proof for the next
@@ -253,8 +267,9 @@ def _derived(
         if (
             name is not None
             and place is not None
+            and place.line < line
             and script.scope(place.line) is here
-            and script.bound(name, here, line, line)
+            and script.bound(name, here, place.line + 1, line)
         ):
             yield f"{name}.device"
 
@@ -308,9 +323,22 @@ def _names(
 ) -> Iterator[str]:
     """Names of tensors that are bound here and mean the same at `until`."""
     for name in filter(None, names):
+        if _is_counted(here, name):
+            continue
         in_init = name.startswith("self.") and isinstance(here, ast.FunctionDef) and here.name == "__init__"
         if not in_init and script.bound(name, here, line, until):
             yield f"{name}.device"
+
+
+def _is_counted(scope: ast.AST, name: str) -> bool:
+    """Whether a name with a number in brackets is one turn of what the function counts through: `x[i]`."""
+    counted = re.fullmatch(r"(.+)\[-?\d+\]", name)
+    return counted is not None and any(
+        isinstance(node, ast.Subscript)
+        and any(isinstance(part, ast.Name) for part in ast.walk(node.slice))
+        and ast.unparse(node.value) == counted[1]
+        for node in ast.walk(scope)
+    )
 
 
 def assigned(script: Script, operand: Operand) -> str | None:
@@ -357,18 +385,20 @@ def path_of(parameter: str) -> str:
     return re.sub(r"\.(\d+)(?=\.|\Z)", r"[\1]", parameter)
 
 
-def _placed_by(script: Script, here: ast.AST, place: Place | None, line: int) -> str | None:
+def _placed_by(script: Script, here: ast.AST, operand: Operand, line: int) -> str | None:
     """The expression by which the script gave a tensor its device in this scope.
 
     None where it is a literal or not bound at this line.
     """
+    place = operand.moved or operand.made
     if not script.holds(place) or script.scope(place.line) is not here:
         return None
     call = script.expression(place)
     if not isinstance(call, ast.Call):
         return None
     given = next((keyword.value for keyword in call.keywords if keyword.arg == "device"), None)
-    if given is None and called(call) in ("to", "cuda") and call.args:
+    # What `to` made without moving it got another type from it.
+    if given is None and called(call) in ("to", "cuda") and call.args and operand.moved is not None:
         given = call.args[0]
     names = [node.id for node in ast.walk(given) if isinstance(node, ast.Name)] if given is not None else []
     if (

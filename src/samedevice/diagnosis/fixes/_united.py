@@ -181,7 +181,7 @@ def _whole(fixes: Sequence[Fix[Phrase]]) -> Fix[Phrase] | None:
     titles: list[Value] = [*named[:_MOST_NAMED]]
     if len(named) > _MOST_NAMED:
         titles.append(Phrase("note.more", count=len(named) - _MOST_NAMED))
-    title = Phrase("fix.united", count=len(different), fixes=Several(tuple(titles), "clause"))
+    title = Phrase("fix.united", count=len(named), fixes=Several(tuple(titles), "clause"))
     sure = all(fix.safety == "safe" for fix in different)
     return Fix(title, "safe" if sure else "check", diff, file)
 

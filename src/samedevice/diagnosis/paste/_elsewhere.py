@@ -92,6 +92,9 @@ ROWS: tuple[Elsewhere, ...] = (
         "scalar type",
         r"expected (?:m1 and m2 to have the same dtype|scalar type \w+ but found \w+)|Found dtype \w+ but expected \w+|Expected object of scalar type \w+ but got scalar type",
     ),
+    _row(
+        "shape", "invalid configuration argument", r"CUDA error: invalid configuration argument"
+    ),  # a size of 0
     _row("dtype", "scalar types", r"to have one of the following scalar types: [\w, ]+; but got"),
     _row("dtype", "dtypes match", r"requires the source and destination dtypes match"),
     _row("dtype", "not implemented for", r"\"\w+\" not implemented for '\w+'"),

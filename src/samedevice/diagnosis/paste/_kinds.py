@@ -244,6 +244,11 @@ KINDS: tuple[Kind, ...] = (
         r"input module must be on the same type of devices, but input module parameters locate in \{\W?(?P<d1>DEVICE)\W{1,5}(?P<d2>DEVICE)",
     ),
     _row(
+        "module-apart",
+        "broadcast function not",
+        r"Broadcast function not implemented for CPU tensors",  # DataParallel, of a module that was not moved
+    ),
+    _row(
         "data-parallel-replica",
         "in replica",
         r"Caught (?P<argument>\w{3,40}) in replica \d{1,3} on device \d{1,3}",

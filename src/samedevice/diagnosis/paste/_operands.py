@@ -12,7 +12,7 @@ from samedevice.diagnosis.paste._pattern import Pattern
 
 _OPERAND = Pattern(
     r"\b(?P<name>[A-Za-z_][\w.\[\]]{0,60})\)?(?: tensor)?[ :=]{1,3}"
-    r"(?:is |was )?(?:now )?(?:on |in |at )?(?:device )?"
+    r"(?:is |was )?(?:now )?(?:on |in |at )?(?:device (?:type )?)?"
     r"(?P<device>(?:cuda|cpu|meta|mps|xpu|npu|hpu)(?::\d{1,3})?)\b",
     re.IGNORECASE,
 )

@@ -8,6 +8,7 @@ from functools import cached_property
 from samedevice.diagnosis.paste._elsewhere import Memory
 from samedevice.diagnosis.paste._pattern import Pattern
 from samedevice.diagnosis.paste._told import Told
+from samedevice.diagnosis.paste._tried import without_attempts
 
 _PLUMBING = Pattern(
     r"^(torch/(?!optim/|distributed/(?:fsdp|algorithms)|nn/parallel|_inductor|utils/data)|accelerate/hooks\.py|accelerate/utils/operations\.py"
@@ -83,6 +84,11 @@ class Report:
     """What the prose around a traceback states."""
     memory: Memory | None = None
     """The amounts that an error about memory names."""
+
+    @cached_property
+    def evidence(self) -> str:
+        """The paste without what it says was tried in vain."""
+        return without_attempts(self.words)
 
     @cached_property
     def own_frames(self) -> tuple[Frame, ...]:

@@ -15,6 +15,7 @@ from functools import cache
 from itertools import pairwise
 
 from samedevice.diagnosis.paste._pattern import Pattern
+from samedevice.diagnosis.paste._tried import without_attempts
 
 _FLAGS = re.IGNORECASE | re.ASCII
 """A Chinese character beside a Latin word ends the word."""
@@ -25,7 +26,7 @@ _NEW_SENTENCE = Pattern(r"[。！？!?\n]|\.(?=\s|$)")
 # `cuda8` and `cuda9` are releases of CUDA.
 _DEVICE = Pattern(
     r"\b(?P<gpu>cuda:\d{1,3}|cuda[0-7](?![\d.]))\b|\b(?:GPU|card)\s?(?:#|number |no\.? )?(?P<number>\d{1,2})\b|(?P<card>\d{1,2})\s?号(?:卡|GPU)|第(?P<nth>[一二三四五六七八\d])(?:张卡|块GPU)"
-    r"|(?P<host>\bCPU\b|\bthe host\b|\btorch\.(?:Float|Half|Double|BFloat16|Long|Int|Short|Byte|Char|Bool)Tensor\b(?!\()|主机内存|内存)|(?P<any>\btorch\.cuda\.\w{2,12}Tensor\b|\bcuda\b(?!:)|\bthe GPU\b|\bGPU\b(?!\s?\d)|显卡)",
+    r"|(?P<host>\bCPU\b|\bthe host\b|\btorch\.(?:Float|Half|Double|BFloat16|Long|Int|Short|Byte|Char|Bool)Tensor\b(?!\()|主机内存|内存)|(?P<any>\btorch\.cuda\.\w{2,12}Tensor\b|\bcuda\b(?!:)|\bthe GPU\b|\bGPU\b(?!\s?\d)|(?<=\bon )(?:the|an) accelerator\b|(?<=\bon )the card\b|显卡|(?<=在)显存(?=里|上|中))",
     _FLAGS,
 )
 _PAIR = Pattern(
@@ -73,19 +74,21 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("outputs", r"\blogits\b|\boutputs?\b|\bloss\b"),
     ("weights", r"\bweights?\b|\bparameters?\b|\bmat2\b|权重|参数"),
     (
-        "tensor",
-        r"\bmat[12]\b|\bnoise\b|\bindices\b|\bindex\b(?=\s?(?:is|on|在))|\b[a-z]\w{0,30}(?=\s(?:is|are|stays?|remains?|lives?|was|were)\s(?:still\s)?(?:on|in)\s)|\b[a-z]\w{0,30}_\w{1,40}\b(?!\s?[=(])",
-    ),
-    (
         "model",
         r"\bmodel\b|模型|\bhead\b|\b\w*(?:encoder|decoder|discriminator|generator|projector|classifier|network|backbone|teacher|student|critic|module|layers?)\b|基座|(?:编码|解码|生成|判别|分类|投影)器|主干",
+    ),
+    (
+        "tensor",
+        r"\bmat[12]\b|\bnoise\b|\bindices\b|\bindex\b(?=\s?(?:is|on|在))|\b(?!(?:they|it|which|that|this|these|those|both|all|everything)\b)[a-z]\w{0,30}(?=\s(?:is|are|stays?|remains?|lives?|was|were)\s(?:still\s)?(?:on|in)\s)|\b[a-z]\w{0,30}_\w{1,40}\b(?!\s?[=(])",
     ),
 )
 THING = Pattern("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ROLES), _FLAGS)
 """A thing that prose names; the group that matches is its role."""
+_MESSAGE = Pattern(r"\bat least two devices|\ball tensors to be on the same device", _FLAGS)
+"""Words of a message whose devices are not those of what was named before it."""
 _NOT_MOVED = Pattern(
     r"(?P<thing>[\w.]{1,40}) (?:(?:is|are|was|were|has|have) (?:been )?(?:not|never)|(?:is|are|was|were|has|have)n'?t) (?:been )?(?:moved|sent|transferred|put on)"
-    r"|(?P<gone>[\w.]{1,40}) (?:is|was|are|were) forgotten|(?:forgot|forgotten|forget) to (?:move|send|put|transfer) (?:the |my )?(?P<forgotten>[\w.]{1,40})|never (?:moved|sent|put) (?:the |my )?(?P<never>[\w.]{1,40})|(?P<rest>[\w.]{1,40}) I (?:leave|left)\b|\bI (?:leave|left) (?:the )?(?P<kept>[\w.]{1,40})"
+    r"|(?P<gone>[\w.]{1,40}) (?:is|was|are|were) forgotten|(?:forgot|forgotten|forget) to (?:move|send|put|transfer) (?:the |my )?(?P<forgotten>[\w.]{1,40})|never (?:moved|sent|put) (?:the |my )?(?P<never>[\w.]{1,40})|(?:not|never|n't) (?:\w+ )?(?:call|called|use|used) \.(?:cuda|to)\([^()\n]{0,20}\) (?:on|for) (?:the |my )?(?P<uncalled>[\w.]{1,40})|(?P<rest>[\w.]{1,40}) I (?:leave|left)\b|\bI (?:leave|left) (?:the )?(?P<kept>[\w.]{1,40})"
     r"|(?:忘了|忘记|没有?)(?:把|将)\s?(?P<zh>[\w.]{1,40}?)\s?(?:搬|移|放|送|\.to|\.cuda)|(?P<noun>模型|标签|输入|数据)\s?[A-Za-z_]\w{0,20}\s?(?:没有?|忘了|忘记)\s?(?:搬|移|放|送|\.?to\b|\.?cuda\b)|(?P<left>[A-Za-z_][\w.]{1,40}|模型|标签|输入|数据|(?:编码|解码|生成|判别|投影)器|网络|主干)\s?(?:没有?|忘了|忘记)\s?(?:搬|移|放|送|\.?to\b|\.?cuda\b)",
     _FLAGS,
 )
@@ -175,6 +178,8 @@ class Told:
     roles: frozenset[str] = frozenset()
     """Every role that is named, with a device or without."""
     text: str = ""
+    evidence: str = ""
+    """The text without what was tried in vain."""
 
     def devices_of(self, *roles: str) -> tuple[str, ...]:
         """The devices of the things in one of these roles, as stated."""
@@ -190,7 +195,15 @@ class Told:
         return bool(first and second) and not any(_same(a, b) for a in first for b in second)
 
     def says(self, pattern: str) -> bool:
-        """Whether the prose says this."""
+        """Whether the prose says this, and not of something that was tried in vain."""
+        return re.search(pattern, self.evidence, _FLAGS) is not None
+
+    def sentences(self) -> list[str]:
+        """The sentences, without what was tried in vain."""
+        return [each for each in _SENTENCE.split(self.evidence) if each.strip()]
+
+    def mentions(self, pattern: str) -> bool:
+        """Whether the prose has this anywhere."""
         return re.search(pattern, self.text, _FLAGS) is not None
 
 
@@ -233,6 +246,7 @@ def told_in(text: str) -> Told:
         left=tuple(_left(text)),
         roles=frozenset(each.lastgroup for each in THING.finditer(text) if each.lastgroup),
         text=text,
+        evidence=without_attempts(text),
     )
 
 
@@ -261,8 +275,9 @@ def _places(text: str) -> Iterator[tuple[str, str, str]]:
     """
     waiting: list[_Thing] = []
     for clause, fresh in _clauses(text):
-        waiting = [] if fresh else [each for each in waiting if not each.in_code]
-        position = 0
+        quoted = _MESSAGE.search(clause)
+        waiting = [] if fresh or quoted else [each for each in waiting if not each.in_code]
+        position = quoted.end() if quoted else 0
         devices = list(_DEVICE.finditer(clause))
         for number, device in enumerate(devices):
             waiting += _things(clause, position, device.start())
@@ -344,7 +359,7 @@ def _named_by_the_error(text: str) -> tuple[str, ...]:
 def _left(text: str) -> Iterator[tuple[str, str]]:
     """What was never moved, as stated."""
     for each in _NOT_MOVED.finditer(text):
-        word = next(group for group in each.groups() if group)
+        word = next(group for group in each.groups() if group).strip(".")
         thing = THING.fullmatch(word)
         yield (thing.lastgroup or "tensor") if thing else "tensor", word
 

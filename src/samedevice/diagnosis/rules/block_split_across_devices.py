@@ -90,10 +90,12 @@ def _detect(failure: Failure) -> Hint | None:
 def _parts_meet(failure: Failure) -> Hint | None:
     if all(each.shape == () for each in failure.event.operands):
         return None  # numbers: losses
-    cut = next((each for each in failure.event.running if len(each.below) > 1), None)
+    cut = failure.cut
     layers = [each for each in failure.plain if failure.activation(each) and each.shape]
     if any(failure.of_one_model(layers[0], each) is False for each in layers[1:]):
         return None  # of two models, of which none is split
+    if failure.dispatched and cut is None and failure.event.running:
+        return _in_the_model(failure, layers)
     if len({each.device for each in layers}) > 1 and not failure.weights:
         same = any(failure.related(one, other) for one in layers for other in layers if one is not other)
         fresh = [each for each in layers if each.argument is None or each.argument != each.local]
@@ -113,6 +115,26 @@ def _parts_meet(failure: Failure) -> Hint | None:
     odd = next(iter(failure.weights), None) or failure.odd(*failure.event.operands)
     direct = bool(failure.weights and layers) and cut is failure.event.running[0]
     return Hint(5 if direct else 3.5, _cut(failure, cut), odd.name if odd else None)
+
+
+def _in_the_model(failure: Failure, layers: list[Operand]) -> Hint | None:
+    """What a model itself adds up, as embeddings of the same tokens, or a weight of its own that meets what its
+    parts computed; whatever else meets in its code are two streams.
+    """
+    owned = (each for each in failure.event.operands if failure.directly_owned(each))
+    if (own := next(owned, None)) is not None and failure.op in _JOINS:
+        met = next((each for each in layers if each.device != own.device), None)
+        if met is not None:
+            reason = Phrase(
+                "because.away-from-weight", operand=failure.written(met), weight=failure.written(own)
+            )
+            return Hint(7.5, reason, own.name)
+    summed = failure.op.startswith("add") and len({each.device for each in layers}) > 1
+    if not summed or failure.weights:
+        return None
+    fresh = [each for each in layers if each.argument is None or each.argument != each.local]
+    odd = fresh[-1] if len(fresh) == 1 else failure.odd(*layers)
+    return None if odd is None else Hint(6.4, _two_parts(failure, layers), odd.name)
 
 
 def _by_entries(layers: list[Operand]) -> bool:

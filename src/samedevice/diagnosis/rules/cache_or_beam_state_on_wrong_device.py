@@ -147,13 +147,15 @@ _PICKS = ("index_select", "index", "gather", "take_along_dim", "index_copy_")
 
 
 def _held(failure: Failure) -> Hint | None:
-    """What an object keeps that writes into itself while the model runs, or that the model was given."""
+    """What an object keeps that writes into itself while the model runs, or that the model was given; a cut
+    attention meets what it put there itself.
+    """
     held = [
         each
         for each in failure.plain
         if each.holder and each.holder != "cache_kwargs" and not failure.statistic(each)
     ]
-    if not held:
+    if not held or failure.cut_here:
         return None
     index = [each for each in failure.plain if each not in held and each.name.startswith("ind")]
     picked = failure.op in _PICKS and failure.two_gpus and held[0] is failure.event.operands[0]

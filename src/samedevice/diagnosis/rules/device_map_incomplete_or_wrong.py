@@ -65,6 +65,21 @@ def _detect(failure: Failure) -> Hint | None:
                 Phrase("rules.device-map-incomplete-or-wrong.not-followed", operand=operand.parameter or ""),
                 operand.name,
             )
+    return _of_the_model(failure)
+
+
+def _of_the_model(failure: Failure) -> Hint | None:
+    """A weight that the model reads itself, outside its layers, away from what it meets there."""
+    if not failure.two_gpus or failure.cut is not None:
+        return None
+    running = {each.name for each in failure.event.running[:-1]}
+    for operand in failure.weights:
+        name = operand.parameter or ""
+        owner = name.rpartition(".")[0]
+        alone = name in failure.event.device_map or (owner and owner not in running)
+        if alone and failure.mapped(name) == operand.device:
+            key = "rules.device-map-incomplete-or-wrong.of-the-model"
+            return Hint(5.7, Phrase(key, operand=name, device=operand.device), operand.name)
     return None
 
 
@@ -157,6 +172,12 @@ RULE = Rule(
             "en": "{operand} is sent by {text}; that table says another device for this module than the one "
             "that placed it",
             "zh": "{operand} 按 {text} 发送，而对这个模块，这张表给出的设备与放置它时用的不同",
+        },
+        "of-the-model": {
+            "en": "the device_map puts {operand} on {device}; the model reads it itself, beside what a layer "
+            "computed elsewhere, and no hook moves it there",
+            "zh": "device_map 把 {operand} 放在 {device}；模型自己直接读取它，与别处某层算出的结果相遇，"
+            "没有 hook 搬运",
         },
         "unmapped": {"en": "the device_map does not reach {operand}", "zh": "device_map 没有覆盖 {operand}"},
     },

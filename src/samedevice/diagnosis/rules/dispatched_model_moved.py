@@ -73,7 +73,10 @@ def _detect(failure: Failure) -> Hint | None:
     moved = [
         each for each in failure.event.running if each.hook and each.below and each.hook not in each.below
     ]
-    if moved:
+    in_place = failure.weights and all(
+        failure.mapped(each.parameter or "") == each.device for each in failure.weights
+    )
+    if moved and not in_place:
         odd = failure.odd(*failure.event.operands)
         return Hint(
             6.5,

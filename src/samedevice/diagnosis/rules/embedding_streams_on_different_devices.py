@@ -56,15 +56,25 @@ def _detect(failure: Failure) -> Hint | None:
         return None
     if (place := _of_an_input(failure)) is not None:
         return _streams(6.6, failure, place)
+    if (place := _beside_layers(failure)) is not None:
+        key = "rules.embedding-streams-on-different-devices.beside-layers"
+        return Hint(6.6, Phrase(key, operand=failure.written(place), device=place.device), place.name)
     layers = [each for each in failure.plain if failure.activation(each)]
     for one in layers:
         for other in layers:
             if one.device == other.device or _summed(failure, one, other):
                 continue
+            if failure.of_cut(one) and failure.of_cut(other):
+                continue  # parts of one block
             if failure.related(one, other) is False:
                 return _streams(6.5, failure, failure.odd(other, one) if failure.home else other)
     if failure.weights:
         return None
+    apart = len({each.device for each in layers}) > 1
+    numbers = failure.computes_loss or all(each.shape == () for each in layers)
+    in_the_model = failure.dispatched and failure.cut is None and bool(failure.event.running)
+    if apart and not numbers and in_the_model and not failure.op.startswith("add"):
+        return _streams(6.2, failure, failure.odd(*layers))
     if failure.op in ("masked_scatter", "masked_scatter_"):
         joined = Phrase("rules.embedding-streams-on-different-devices.joined", op=failure.op)
         return Hint(7, joined, _late(failure))
@@ -90,6 +100,33 @@ def _of_an_input(failure: Failure) -> Operand | None:
         if made and all(_before_the_blocks(each) for each in others):
             return operand
     return None
+
+
+def _beside_layers(failure: Failure) -> Operand | None:
+    """What was computed from an input, where the hook of a spread model wants inputs, and meets in the model's
+    own code what its layers computed elsewhere, or what was made beside that.
+    """
+    operands = failure.event.operands
+    at_entry = [each for each in operands if each.device == failure.entry]
+    if not failure.dispatched or failure.cut is not None or failure.computes_loss or len(at_entry) != 1:
+        return None
+    (given,) = at_entry
+    if all(each.shape == () for each in operands):
+        return None  # numbers: losses
+    others = [each for each in operands if each is not given]
+    newest = given.decision
+    if newest is None or failure.activation(given) or failure.from_attribute(given):
+        return None
+    if any(each.role for each in operands) or not any(
+        failure.activation(each) or failure.follows(each) for each in others
+    ):
+        return None
+    if newest.kind == "moved":  # whoever moved it: the hook wants it there
+        sent = newest.source != "literal" or failure.by_user(newest.user_at or newest.at)
+        return given if sent else None
+    inherited = newest.kind == "created" and newest.inherited
+    joined = not given.name.startswith("ind") and failure.by_user(newest.at)  # an input itself, and no index
+    return given if inherited and (joined or newest.source in ("tensor", "argument")) else None
 
 
 def _before_the_blocks(operand: Operand) -> bool:
@@ -196,6 +233,11 @@ RULE = Rule(
         "zh": "合并之前把特征和掩码移到文本嵌入所在的设备，或把视觉编码器、投影层与词嵌入放在同一块 GPU 上",
     },
     sentences={
+        "beside-layers": {
+            "en": "{operand} is on {device}, where the model takes its inputs, and meets what layers computed on "
+            "another GPU; no hook stands between them",
+            "zh": "{operand} 在模型接收输入的 {device} 上，与别的 GPU 上的层算出的结果相遇，中间没有 hook",
+        },
         "joined": {"en": "{op} joins two streams", "zh": "{op} 把两路特征合并"},
         "streams": {
             "en": "{op} joins streams ({word}) from two GPUs",

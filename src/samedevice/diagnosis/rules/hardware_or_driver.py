@@ -128,7 +128,7 @@ RULE = Rule(
             said("no-exception unknown-message"),
             anywhere(r"cop(?:y|ied|ies)\b[^.]{0,60}\b(?:zeros?|wrong|garbage|nan|corrupt)"),
         ),
-        sign(3.6, anywhere(r"\bIOMMU\b|\bACS\b|p2p|peer access|peer-to-peer")),
+        sign(3.6, anywhere(r"\bIOMMU\b|\bACS\b|(?<!_)p2p(?!_)|peer access|peer-to-peer")),
         sign(1.8, said("illegal-access")),
         sign(1.0, said("no-exception"), anywhere(r"hang|freez|slow")),
     ),

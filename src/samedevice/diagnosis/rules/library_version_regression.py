@@ -77,7 +77,8 @@ pip install deepspeed==0.14.0        # 或已经修复的版本
 
 _ANOTHER_RELEASE = (
     r"(?:works?|worked|fine|no error|does not (?:fail|happen)) "
-    r"(?:with|in|on|under|before|until) (?:v|version )?\d+\.\d+"
+    r"(?:with|in|on|under|before|until) (?:v|version )?\d{1,4}\.\d{1,4}(?:\.\w{1,20}){0,4}(?!\w)"
+    r"(?!\s?-?(?:bit|bpw|[BKMGT]i?B?\b|%))"
     r"|(?:after|since) (?:an? )?(?:upgrad\w+|updat\w+)|downgrad\w+|roll(?:ed|ing)? back to|regression"
     r"|(?:升级|更新)(?:之)?后|降级|旧版本"
 )

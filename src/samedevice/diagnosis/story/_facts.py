@@ -53,7 +53,7 @@ def placed_at(told: Told, *roles: str) -> Phrase:
 def fails(told: Told, report: Report) -> bool:
     """Whether a device error is told: by a message, by two stated devices, or in words."""
     argument = any(word.lower() in _ARGUMENTS for _, word, _ in told.places)
-    return worded(report) or bool(told.met) or argument or states_devices(told) or told.says(MEETS)
+    return worded(report) or bool(told.met) or argument or states_devices(told) or told.mentions(MEETS)
 
 
 _ARGUMENTS = frozenset(("mat1", "mat2", "index", "indices"))
@@ -72,6 +72,7 @@ def gpus_met(told: Told, report: Report) -> set[str]:
 
 MEETS = (
     r"(?:is|are) (?:on )?(?:the )?(?:cuda|gpu)\b[,;]? (?:and |but )?(?:the |my )?\w{1,30} (?:is|are)(?:n'?t| not)\b|devices? (?:error|mismatch)|complain\w* about the device|(?:the two|they|devices) (?:do not|don'?t) match|devices? (?:meet|met|differ|conflict|(?:are|is|get) mixed)|expected [^.\n]{0,40}(?:cuda|gpu)\b[^.\n]{0,20}(?:got|found|is|on) (?:on )?cpu"
+    r"|\bsome(?: \w+){0,2} (?:are |is )?(?:still )?on (?:the )?(?:cpu|gpu|cuda)\b[^.\n]{0,16}\b(?:some|others?|the rest)\b[^.\n]{0,16}(?:cpu|gpu|cuda)\b|\bmix(?:ed|es|ing|ture of)? (?:of )?(?:cpu|gpu|cuda) (?:and|with|/) (?:cpu|gpu|cuda)\b"
     r"|(?:cuda|gpu) and (?:the )?cpu are mixed|(?:cuda|gpu) (?:tensor )?[^.\n]{0,30}(?:weights?|parameters?|model) (?:is|are) not|不在(?:同)?一(?:个|张|块)?\s?(?:设备|卡|GPU)|mismatch\w* (?:of |in )?devices?|same (?:device|GPU|card)\b|(?:different|two|several|multiple|separate) devices|different (?:cards|GPUs)"
     r"|(?:\bnot|n'?t|never) (?:all |both )?(?:on|at) (?:one|a single|the same) (?:device|GPU|card)\b"
     r"|设备(?:不一致|不匹配|不同|对不上|冲突)|同一(?:个|张|块)?(?:设备|卡|GPU)|不同(?:的)?(?:设备|卡上)|跨设备|两个设备"

@@ -82,12 +82,18 @@ def never_moved(told: Told, report: Report) -> Reading | None:
     role, word = told.left[0]
     if role == "tensor" and report.kind == "input-weight-type":
         return None  # the message itself tells which side it is
+    role = "model" if role == "tensor" and _MODULE.fullmatch(word) else role
     reasons = (Phrase("because.told-never-moved", thing=word),)
     return Reading(
         _LEFT_AS.get(role, "extra-input-on-wrong-device"), reasons, ("module-left-on-other-device",)
     )
 
 
+_MODULE = Pattern(
+    r"[\w.]*(?:norm|conv\w{0,12}|linear|head|layers?|block|net|module|encoder|decoder|mlp|attention|projection|proj)",
+    re.IGNORECASE,
+)
+"""What a module is called."""
 _LEFT_AS = {
     "labels": "loss-or-label-on-other-device",
     "model": "module-left-on-other-device",
@@ -145,6 +151,8 @@ def inputs_elsewhere(told: Told, report: Report) -> Reading | None:
 
 def weights_left(told: Told, report: Report) -> Reading | None:
     """Weights on the host, and what goes in on a GPU."""
+    if "ids-warning" in (report.kind, *report.earlier):
+        return None  # the ids are what the message is about
     gpu = [each for each in told.devices_of("ids", "extra", "tensor") if each != "cpu"]
     if "cpu" not in told.devices_of("weights", "model") or not gpu or not fails(told, report):
         return None

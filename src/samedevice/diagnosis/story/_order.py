@@ -7,6 +7,7 @@ placed and started, and of what works beside what fails.
 from __future__ import annotations
 
 from samedevice.diagnosis.paste import Report
+from samedevice.diagnosis.story._current import made_on_the_current
 from samedevice.diagnosis.story._facts import LEAST_WORDS, Condition, Reading
 from samedevice.diagnosis.story._inputs import (
     extra_input_left,
@@ -53,6 +54,7 @@ from samedevice.diagnosis.story._placement import (
     streams_apart,
 )
 from samedevice.diagnosis.story._state import (
+    adapter_contrasted,
     adapter_left,
     cache_left,
     compared_with_labels,
@@ -68,6 +70,7 @@ from samedevice.diagnosis.story._state import (
     state_loaded_before_the_move,
     table_elsewhere,
 )
+from samedevice.diagnosis.story._unmoved import nothing_moved
 from samedevice.diagnosis.story._written import (
     added_after_the_move,
     another_gpu_chosen,
@@ -97,6 +100,7 @@ def tells_of_devices(report: Report) -> bool:
 
 
 CONDITIONS: tuple[Condition, ...] = (
+    nothing_moved,
     copy_changes_values,
     several_gpus_give_other_values,
     wrong_beyond_the_first,
@@ -112,6 +116,7 @@ CONDITIONS: tuple[Condition, ...] = (
     first_gpu_kept_free,
     each_rank_and_the_first,
     quantised_left,
+    made_on_the_current,
     default_is_a_gpu,
     checkpoint_from_elsewhere,
     state_loaded_before_the_move,
@@ -122,6 +127,7 @@ CONDITIONS: tuple[Condition, ...] = (
     cache_left,
     state_after_resume,
     adapter_left,
+    adapter_contrasted,
     loss_weight_left,
     compared_with_labels,
     metric_apart,

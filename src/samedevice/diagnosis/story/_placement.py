@@ -1,6 +1,6 @@
 """Maps over GPUs and the host: what they cut, leave out, offload or move away."""
 
-# ruff: noqa: E501 # patterns of whole phrases, in Chinese, too
+# ruff: noqa: E501, RUF001 # patterns of whole phrases, in Chinese, too
 
 from __future__ import annotations
 
@@ -92,25 +92,40 @@ def spread_and_met(told: Told, report: Report) -> Reading | None:
 
 
 def past_its_hook(told: Told, report: Report) -> Reading | None:
-    """A part of an offloaded model is called, or read, by the program itself."""
+    """A part of an offloaded model is called, or read, by the program itself, or has no hook of its own."""
+    if not told.says(_OFFLOADS) or told.says(_NO_OFFLOAD):
+        return None
+    if told.mentions(_HOOK_ABSENT) and (fails(told, report) or told.says(_STAYS)):
+        reasons, others = (Phrase("because.told-no-hook"),), ("module-left-on-other-device",)
+        return Reading("offload-hook-bypassed", reasons, others)
     reading = offloaded(told, report)
     if reading is None or not told.says(r"\bdirectly\b|\bmyself\b|by hand|直接|自己|我用"):
         return None
     return replace(reading, sure=True)
 
 
+_HOOK_ABSENT = (
+    r"\b(?:no|not|never|nobody|nothing|without|lacks?|missing|misses)\b[^.\n]{0,40}\bhooks?\b|n't [^.,\n]{0,30}\bhooks?\b|\bhooks?\b[^.\n]{0,40}(?:\bnot\b|\bnever\b|n't\b|\bonly\b)"
+    r"|\bhooks? (?:sits|is|are|hangs?|lives?) on (?:the |its )?\W?forward\b|(?:bypass\w*|skip\w*|circumvent\w*|(?:go|goes|going|gets?) (?:around|past)) (?:\w+ ){0,2}hooks?\b|\borphan\w*|\bonly\b[^.\n]{0,20}\bforward\b[^.\n]{0,30}\bhooks?\b"
+    r"|\b(?:not|nothing|never|no)\b[^.\n]{0,30}\bregister\w*(?![^.\n]{0,30}\b(?:buffer|parameter))|(?:\bnot\b|n't\b|\bno\b)[^.\n]{0,24}\b(?:entry|listed|part|included|contained|mentioned|in)\b[^.\n]{0,16}(?:offload|sequence)"
+    r"|\bhooks?[^。，\n]{0,10}(?:没|不|未)|(?:没有?|未|不会?|绕过|跳过)[^。，\n]{0,10}\bhooks?|没有?(?:被)?注册|(?:没有?|不)(?:走|经过|调用)[^。，\n]{0,4}forward|(?:没有?|不)(?:写|列|放)?在[^。，\n]{0,12}(?:offload|序列|列表)"
+)
+"""That nothing brings the weights of a part when it is used."""
+_STAYS = r"\b(?:stay|remain|sit|lie|wait|left|stuck|still)\w*\b[^.,;\n]{0,16} (?:on|in) (?:the )?(?:cpu|host|RAM)\b|\bnever leaves (?:the )?(?:cpu|host|RAM)\b|(?:留|停|还|仍|一直)[^。，\n]{0,4}在\s?(?:cpu|内存|主机)"
+
+
 _OFFLOADS = r"(?<!no )(?<!without )\b(?:enable_)?(?:\w+_)?(?:cpu|disk|model|group|layer)[-_ ]?offload\w*|\boffload(?:s|ed|ing)?\b|卸载到|offload"
 
-offloaded = when(
-    _OFFLOADS,
-    Reading(
-        "offload-hook-bypassed",
-        (Phrase("because.told-offloaded"),),
-        ("tensor-created-on-wrong-device", "weights-moved-away-by-manager"),
-        sure=False,
-    ),
-)
-"""Layers wait on the host until they are called, and a device error is told."""
+_NO_OFFLOAD = r"(?:\bnot|n't|\bnever|\bno|\bwithout)\b(?: (?:use|using|used|enabled?|have|any|hooks?|or|cpu|disk|model)){0,4} offload\w*|\boffload\w* (?:is|are|was)(?: not|n't| never| off\b| disabled)|(?:没有?|不|未|关)(?:开启?|启用|使用|用|闭|掉)?\s?(?:cpu )?(?:offload|卸载)"
+
+
+def offloaded(told: Told, report: Report) -> Reading | None:
+    """Layers wait on the host until they are called, and a device error is told."""
+    if not told.says(_OFFLOADS) or told.says(_NO_OFFLOAD) or not fails(told, report):
+        return None
+    reasons = (Phrase("because.told-offloaded"),)
+    others = ("tensor-created-on-wrong-device", "weights-moved-away-by-manager")
+    return Reading("offload-hook-bypassed", reasons, others, sure=False)
 
 
 def streams_apart(told: Told, report: Report) -> Reading | None:

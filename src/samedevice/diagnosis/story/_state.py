@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis.paste import Pattern, Report, Told
+from samedevice.diagnosis.story._contrast import breaks_with, works_in_one_part, works_without
 from samedevice.diagnosis.story._facts import (
     GOES,
     RESUMED,
@@ -185,8 +186,41 @@ def adapter_left(told: Told, report: Report) -> Reading | None:
     return Reading("adapter-weights-on-other-device", (placed_at(told, left),))
 
 
+def adapter_contrasted(told: Told, report: Report) -> Reading | None:
+    """It works without the adapter, or the adapter works where its base is not split."""
+    named = re.search(r"lora|adapter|适配器", told.evidence, re.IGNORECASE)
+    if named is None or not fails(told, report):
+        return None
+    comes_in = breaks_with(told, _ADAPTER) and not told.says(_TRAINING)
+    if comes_in or works_without(told, _ADAPTER):
+        reason = Phrase("because.told-without", thing=named[0])
+    elif works_in_one_part(told, _ADAPTER):
+        reason = Phrase("because.told-one-part", thing=named[0])
+    else:
+        return None
+    candidates = ("block-split-across-devices", "weights-moved-away-by-manager")
+    return Reading("adapter-weights-on-other-device", (reason,), candidates)
+
+
+_TRAINING = (
+    r"\btrain(?!ed)\w*|fine-?tun\w+|\bloss\b|\blabels?\b|optimi[sz]er|训练(?!好)|微调|损失|标签|优化器"
+)
+"""What comes beside the adapter where that is trained, and may be at fault as well."""
+_ADAPTER = r"(?:\b|_)(?:lora|adapter)s?(?:\b|_)|适配器"
+
+
+_AMISS = r"\bproblem\w*|\bwrong\b|\bfault\b|\bculprit\b|问题|原因"
+
+
 def labels_elsewhere(told: Told, report: Report) -> Reading | None:
     meets = told.says(r"cross_?entropy|nll_loss|\bloss\b|criterion|损失")
+    if (
+        "cpu" in told.devices_of("labels")
+        and not fails(told, report)
+        and (ends(told, report) or (meets and told.says(_AMISS)))
+    ):
+        others = ("extra-input-on-wrong-device",)
+        return Reading("loss-or-label-on-other-device", (placed_at(told, "labels"),), others, sure=False)
     if not (meets and told.devices_of("labels") and fails(told, report)):
         return None
     return Reading("loss-or-label-on-other-device", (placed_at(told, "labels"),))

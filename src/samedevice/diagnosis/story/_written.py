@@ -139,9 +139,12 @@ default_is_a_gpu = when(
 
 _ADDS = r"(?:attach|add|creat|replac|register|assign|swap|append|insert)\w*"
 
-_MOVES = r"(?:(?:model|net)\w*\.(?:to|cuda)\b|(?:model|net) (?:is|was) moved|moving (?:the )?(?:model|net))"
+_MOVES = r"(?:(?:model|net)\w*\.(?:to|cuda)\b|(?:model|\w{0,8}net|base|backbone|encoder) (?:is|was|has been|had been) (?:already )?(?:moved|sent|put|placed)|moving (?:the )?(?:model|net))"
 
 _ADDED_LATER = rf"{_MOVES}[^.\n]{{0,40}}\bbefore\b[^.\n]{{0,40}}{_ADDS}|{_ADDS}[^.\n]{{0,60}}\bafter\b[^.\n]{{0,30}}{_MOVES}|{_MOVES}[^.\n]{{0,20}}(?:and then|then|之后|然后)[^.\n]{{0,30}}(?:{_ADDS}|替换|添加|加了)"
+
+
+_ADAPTER_LATER = rf"(?:lora|adapter)s?\b[^.\n]{{0,30}}{_ADDS}[^.\n]{{0,60}}\bafter\b[^.\n]{{0,30}}{_MOVES}|{_MOVES}[^.\n]{{0,20}}(?:and then|then|之后|然后)[^.\n]{{0,30}}{_ADDS}[^.\n]{{0,20}}(?:lora|adapter)|{_ADDS} (?:\w+ ){{0,3}}(?:lora|adapter)\w*[^.\n]{{0,40}}\bafter\b[^.\n]{{0,30}}{_MOVES}"
 
 
 def added_after_the_move(told: Told, report: Report) -> Reading | None:
@@ -152,6 +155,9 @@ def added_after_the_move(told: Told, report: Report) -> Reading | None:
     if not (stated or precedes(told.text, "move", "add")) or not fails(told, report):
         return None
     reasons, candidates = (Phrase("because.told-added-later"),), ("tensor-created-on-wrong-device",)
+    if stated and told.says(_ADAPTER_LATER):
+        others = ("module-left-on-other-device",)
+        return Reading("adapter-weights-on-other-device", reasons, others)
     sure = stated or told.says(_NEW_MODULE)
     return Reading("module-left-on-other-device", reasons, candidates, sure=sure)
 
@@ -184,7 +190,7 @@ _NAMED = 2
 """Words for it beyond which it is what the text asks about."""
 
 
-_NO_BUFFER = r"should (?:be|have been) (?:a |registered as (?:a )?)?(?:\w+ )?buffers?|(?:\bno|\bnot|n'?t|never|without|instead of)[^.\n]{0,24}\bbuffer|plain (?:attribute|tensor)|普通(?:的)?(?:属性|张量)|没有?(?:注册|用)[^。\n]{0,10}buffer"
+_NO_BUFFER = r"should (?:be|have been) (?:a |registered as (?:a )?)?(?:\w+ )?buffers?|(?:\bno|\bnot|n'?t|never|without|instead of)[^.\n]{0,36}\bbuffer|plain (?:attribute|tensor)|普通(?:的)?(?:属性|张量)|没有?(?:注册|用)[^。\n]{0,10}buffer"
 
 kept_as_an_attribute = when(
     _NO_BUFFER,
@@ -203,6 +209,6 @@ def made_without_a_device(told: Told, report: Report) -> Reading | None:
     if "cpu" in told.devices_of(*left):
         return Reading("tensor-created-on-wrong-device", (placed_at(told, *left),))
     met = devices_met(told, report)
-    if met <= {"cpu", "cuda", "cuda:0"} and (met or told.says(MEETS)):
+    if met <= {"cpu", "cuda", "cuda:0"} and (met or told.mentions(MEETS)):
         return Reading("tensor-created-on-wrong-device", (Phrase("because.told-made"),))
     return None

@@ -48,8 +48,10 @@ Safe: a buffer that is not persistent is in no checkpoint, so old ones still loa
 
 ## Known limits
 
-Only attributes that every method of the class gives a new tensor without a device, or what may be one, and
-classes that move nothing themselves. Classes that are no modules count, too: nothing moves what they keep.
+Only attributes that the constructor leaves on the host, itself or by a private method, and that no other
+method puts elsewhere before they are used; and classes that move nothing themselves. Classes that are no
+modules count, too: nothing moves what they keep. Of a part, and of a class of another file, only what it
+makes on one line is followed.
 
 ## References
 
@@ -63,9 +65,17 @@ from collections.abc import Iterator
 from functools import partial
 
 from samedevice.diagnosis.fixes import swapped
-from samedevice.lint._meetings import pairs
+from samedevice.lint._meetings import Pair, pairs
 from samedevice.lint._rule import Hit, LintRule, Repair
-from samedevice.lint._source import CALLERS_DECIDE, Around, LintedFile, nodes, short
+from samedevice.lint._source import (
+    CALLERS_DECIDE,
+    Around,
+    Call,
+    Function,
+    LintedFile,
+    nodes,
+    short,
+)
 from samedevice.static.tensors import MAKERS, Tensor
 
 
@@ -74,15 +84,23 @@ def _check(file: LintedFile) -> Iterator[Hit]:
         return
     makers = {id(call.node): call for call in file.calls(*MAKERS) if call.around.owner is not None}
     classes = {id(call.around.owner) for call in makers.values()}
+    kept = {name for call in makers.values() for name in _given_names(call)}
+    elsewhere = file.kept_elsewhere
+    kept = {name for name in kept if file.source.reads_of_another(name)}
     told: set[int] = set()
     for function, around in file.source.functions:
-        if id(around.owner) not in classes or function.name in CALLERS_DECIDE:
+        if function.name in CALLERS_DECIDE:
             continue
+        if id(around.owner) not in classes and not _reads_of_another(function, kept):
+            if not elsewhere or around.owner is None or elsewhere.isdisjoint(_read(function)):
+                continue
         inside = Around(function, around.owner)
-        if file.moves_itself(inside):
+        if around.owner is not None and file.moves_itself(inside):
             continue
         for pair in pairs(file, inside, _is_kept):
             maker = makers.get(id(pair.stray.made))
+            if maker is None and pair.inside is None and id(pair.stray.made) not in told:
+                yield from _brought(file, inside, pair, told)
             if maker is None or id(maker.node) in told:
                 continue
             name = _attribute_name(file, inside, pair.stray_node, pair.stray)
@@ -90,7 +108,8 @@ def _check(file: LintedFile) -> Iterator[Hit]:
             if not name or statement is None:
                 continue
             told.add(id(maker.node))
-            module = file.in_module_class(inside) and isinstance(statement, ast.Assign)
+            home = Around(maker.around.function, maker.around.owner)
+            module = file.in_module_class(home) and isinstance(statement, ast.Assign)
             yield Hit(
                 statement,
                 {"attribute": f"self.{name}"},
@@ -99,15 +118,52 @@ def _check(file: LintedFile) -> Iterator[Hit]:
             )
 
 
+def _brought(file: LintedFile, around: Around, pair: Pair, told: set[int]) -> Iterator[Hit]:
+    """A tensor that a class of another file keeps."""
+    home = file.reading.maker_of(pair.stray)
+    name = _attribute_name(file, around, pair.stray_node, pair.stray)
+    made = pair.stray.made
+    if home is None or home is file.source or not name or made is None:
+        return
+    told.add(id(made))
+    at = str(getattr(made, "lineno", 0))
+    where = RULE.phrase("made-elsewhere", file=home.name, line=at, made=short(made))
+    meets = pair.told(file, RULE, other=short(pair.placed_node, 40))
+    yield Hit(pair.stray_node, {"attribute": short(pair.stray_node)}, (where, meets))
+
+
+def _read(function: Function) -> set[str]:
+    return {node.attr for node in nodes(function) if isinstance(node, ast.Attribute)}
+
+
+def _given_names(call: Call) -> list[str]:
+    """The attributes of `self` that the statement of a call gives a value."""
+    statement = call.around.statement
+    if call.around.owner is None or not isinstance(statement, ast.Assign | ast.AnnAssign):
+        return []
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return [each.attr for each in targets if isinstance(each, ast.Attribute)]
+
+
+def _reads_of_another(function: Function, names: set[str]) -> bool:
+    """Whether a function reads an attribute of one of these names of another object: `self.part.name`."""
+    return bool(names) and any(
+        isinstance(node, ast.Attribute)
+        and node.attr in names
+        and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+        for node in nodes(function)
+    )
+
+
 def _attribute_name(file: LintedFile, around: Around, node: ast.expr, stray: Tensor) -> str:
-    """The attribute of `self` that a tensor came from."""
+    """The attribute that a tensor came from."""
     if isinstance(node, ast.Attribute):
         return node.attr
     values = file.told(around).values
     assert around.function is not None
     for each in nodes(around.function):
         match each:
-            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            case ast.Attribute(attr=name):
                 value = values.get(id(each))
                 if isinstance(value, Tensor) and value.role == "attribute" and value.made is stray.made:
                     return name
@@ -180,8 +236,8 @@ class Scaled(nn.Module):
 
 ## 已知局限
 
-只看类里始终用不带设备的新张量（或者可能是这种张量的值）赋值的属性，以及自己不做移动的类。不是模块的类也算：没有
-谁会移动它们保存的张量。
+只看构造函数（或它的私有方法）留在内存里、在使用之前没有别的方法放到别处的属性，以及自己不做移动的类。不是模块的
+类也算：没有谁会移动它们保存的张量。对于模块的部分和其他文件里的类，只追踪写在一行里的创建。
 
 ## 参考
 
@@ -215,6 +271,10 @@ RULE = LintRule(
         "meets-elsewhere": {
             "en": "line {line} of {file} uses it together with {other}",
             "zh": "{file} 第 {line} 行把它与 {other} 一起使用",
+        },
+        "made-elsewhere": {
+            "en": "line {line} of {file} makes it: {made}",
+            "zh": "{file} 第 {line} 行创建了它：{made}",
         },
         "fix": {
             "en": "make {attribute} a buffer",

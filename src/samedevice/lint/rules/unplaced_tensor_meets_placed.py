@@ -68,14 +68,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 
 from samedevice.diagnosis.fixes import with_keyword
 from samedevice.lint._meetings import Pair, pairs, symbol_expression
 from samedevice.lint._rule import Hit, LintRule, Repair
-from samedevice.lint._source import CALLERS_DECIDE, Around, Call, Function, LintedFile, called, nodes, short
+from samedevice.lint._source import CALLERS_DECIDE, Around, Call, LintedFile, nodes, short
 from samedevice.messages import Phrase
-from samedevice.static.tensors import FUNCTIONS, MAKERS, SourceText, Tensor
+from samedevice.static.tensors import FUNCTIONS, MAKERS, SourceText, Tensor, makes_something
 
 
 def _check(file: LintedFile) -> Iterator[Hit]:
@@ -85,7 +84,7 @@ def _check(file: LintedFile) -> Iterator[Hit]:
     told: set[int] = set()
     done: set[int] = set()
     own = (*(call.around for call in makers.values()), *_users(file, makers.values()))
-    for around in (*own, *file.that_call(_may_make)):
+    for around in (*own, *file.that_call(makes_something)):
         key = id(around.function)
         if key in done or file.function_name(around) in CALLERS_DECIDE:
             continue
@@ -100,19 +99,6 @@ def _check(file: LintedFile) -> Iterator[Hit]:
                 if home is not None and home is not file.source:
                     told.add(id(pair.stray.made))
                     yield _brought(file, home, pair)
-
-
-@lru_cache(maxsize=4096)
-def _may_make(function: Function) -> bool:
-    """Whether a function makes a tensor without a device and gives one back."""
-    inside = nodes(function)
-    gives = any(isinstance(each, ast.Return) and each.value is not None for each in inside)
-    return gives and any(
-        isinstance(each, ast.Call)
-        and called(each) in MAKERS
-        and all(keyword.arg != "device" for keyword in each.keywords)
-        for each in inside
-    )
 
 
 def _meets(file: LintedFile, pair: Pair) -> Phrase:

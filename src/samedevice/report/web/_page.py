@@ -20,6 +20,7 @@ from samedevice.report.terminal import (
     origin_text,
     place_text,
     same_line,
+    spelled,
     why_text,
 )
 
@@ -218,7 +219,7 @@ def _place(place: Place, language: Language) -> Fact:
 
 def _operand(operand: Operand, guilty: str | None, language: Language) -> dict[str, Any]:
     return {
-        "name": harmless(operand.name),
+        "name": spelled(operand),
         "shape": typed_shape(operand),
         "device": operand.device,
         "origin": origin_text(operand, language),

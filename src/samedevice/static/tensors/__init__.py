@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from samedevice.static.tensors.knowledge import FUNCTIONS, MAKERS, METHODS, MODULES, OPTIMIZERS
     from samedevice.static.tensors.project import Project, parse_source
-    from samedevice.static.tensors.reading import Entered, Meeting, Reading, Told, picks
+    from samedevice.static.tensors.reading import Entered, Meeting, Reading, Told, makes_something, picks
     from samedevice.static.tensors.signs import device_parameters, tensor_parameters
     from samedevice.static.tensors.source import (
         Around,
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         Function,
         SourceText,
         called,
+        kept_names,
+        making_functions,
         nodes,
     )
 
@@ -68,6 +70,9 @@ __all__ = [
     "Where",
     "called",
     "device_parameters",
+    "kept_names",
+    "makes_something",
+    "making_functions",
     "nodes",
     "parse_source",
     "picks",
@@ -92,8 +97,19 @@ __getattr__, __dir__ = on_demand(
         ),
         "knowledge": ("FUNCTIONS", "MAKERS", "METHODS", "MODULES", "OPTIMIZERS"),
         "project": ("Project", "parse_source"),
-        "reading": ("Entered", "Meeting", "Reading", "Told", "picks"),
+        "reading": ("Entered", "Meeting", "Reading", "Told", "makes_something", "picks"),
         "signs": ("device_parameters", "tensor_parameters"),
-        "source": ("Around", "Attribute", "Call", "ClassText", "Function", "SourceText", "called", "nodes"),
+        "source": (
+            "Around",
+            "Attribute",
+            "Call",
+            "ClassText",
+            "Function",
+            "SourceText",
+            "called",
+            "kept_names",
+            "making_functions",
+            "nodes",
+        ),
     },
 )

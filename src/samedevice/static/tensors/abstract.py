@@ -123,9 +123,10 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """`self` of a class that is read."""
+    """An object of a class that is read, with its name: `self`, an argument, a part of one of these."""
 
     text: ClassText
+    symbol: str = "self"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +213,13 @@ class Record:
         return Record(tuple((dict(self.parts) | {name: value}).items()), self.rest)
 
 
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Arguments that a function was given by names that it does not have: `**kwargs`."""
+
+    parts: tuple[tuple[str, Any], ...]
+
+
 PLAIN = Plain()
 NUMBER = Plain(int)
 """A whole number that is not told."""
@@ -235,7 +243,8 @@ def joined(values: Sequence[Any]) -> Any:
         return first
     tensors = [each for each in values if isinstance(each, Tensor)]
     if tensors and all(isinstance(each, Tensor | Plain | Untold) for each in values):
-        return _joined_tensors(tensors, len(tensors) < len(values))
+        others = [each for each in values if not isinstance(each, Tensor)]
+        return _joined_tensors(tensors, bool(others), all(is_whole(each) for each in others))
     if all(isinstance(each, Listed) for each in values):
         return Listed(joined([each.part for each in values]), all(each.whole for each in values))
     if all(isinstance(each, Device) for each in values):
@@ -254,14 +263,16 @@ def joined(values: Sequence[Any]) -> Any:
     return UNTOLD_VALUE
 
 
-def _joined_tensors(tensors: Sequence[Tensor], others: bool) -> Tensor:
-    """One of several tensors, or something that cannot be told."""
+def _joined_tensors(tensors: Sequence[Tensor], others: bool, numbers: bool) -> Tensor:
+    """One of several tensors, or something that cannot be told; `numbers` where that is a number."""
     first = tensors[0]
     scalar = first.scalar if all(each.scalar == first.scalar for each in tensors) else None
     strays = [each for each in tensors if each.where.unplaced]
     strays = strays or [each for each in tensors if each.where == literal("cuda") or CURRENT in each.where.of]
-    named = strays[0] if strays else first
-    where = any_of([*(each.where for each in tensors), *([NOWHERE] if others else [])])
+    named = next((each for each in strays if each.role in ("made", "attribute")), (strays or [first])[0])
+    where = any_of([*(each.where for each in tensors), *([NOWHERE] if others and not numbers else [])])
+    if others and numbers and where.kind != "unknown":
+        where = Where("maybe", _named(where))  # no claim, as it may be no tensor
     alike = all(each.made is first.made and each.role == first.role for each in tensors)
     if strays or alike:
         return Tensor(where, named.scalar if strays else scalar, named.made, named.role, named.sized)

@@ -26,6 +26,8 @@ class Asking(Protocol):
 
     elsewhere: bool
     source: SourceText
+    function: Function | None
+    """The function that is read."""
     depth: int
     project: Project
 

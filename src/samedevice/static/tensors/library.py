@@ -81,6 +81,8 @@ def call_function(
         )
     if function.name.startswith(_MODULE_HOMES) and name in MODULES["placed"] | MODULES["free"]:
         return Module("", function.name)
+    if function.name.startswith(_MODULE_HOMES) and name.endswith("Loss"):
+        return Module("", function.name)
     if home in ("einops", "einops.einops") and name in FUNCTIONS["einops"]:
         first = positional[0] if positional else UNTOLD_VALUE
         return Tensor(first.where, None) if isinstance(first, Tensor) else UNTOLD_VALUE
@@ -103,8 +105,8 @@ def _device(given: Sequence[Any]) -> Device:
 
 def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], keywords: Keywords) -> Any:
     # Long: a case for each kind of function that the table knows.
-    if positional and isinstance(positional[0], Given) and name in TAKE_TENSORS:
-        positional = [_as_tensor(positional[0]), *positional[1:]]
+    if positional and name in TAKE_TENSORS and (handed := _handed(positional[0])) is not None:
+        positional = [_as_tensor(handed), *positional[1:]]
     first = positional[0] if positional else keywords.get("input", UNTOLD_VALUE)
     if name in FUNCTIONS["factories"]:
         scalar = False if _shape_has_parts(node) else _scalar(name, positional, keywords)
@@ -129,6 +131,7 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
     if name in FUNCTIONS["first"] and isinstance(first, Tensor):
         whole = name in METHODS["reduce"] and len(positional) == 1 and not keywords
         scalar = True if whole else None if name in _SHAPES else first.scalar
+        scalar = False if name in _OF_MATRICES else scalar
         return Tensor(first.where, scalar, first.made, first.role, first.sized and name not in _SHAPES)
     if name in FUNCTIONS["first_several"] and isinstance(first, Tensor):
         scalar = False if name in _PICKED else None
@@ -152,8 +155,20 @@ def _arguments(
     node: ast.Call, positional: Sequence[Any], keywords: Keywords
 ) -> Iterator[tuple[ast.expr, Any]]:
     """The expressions of a call's arguments with what they are."""
-    named = (each.value for each in node.keywords)
-    return zip((*node.args, *named), (*positional, *keywords.values()), strict=False)
+    named = _once_for_each([(each.value, each.arg is None) for each in node.keywords], len(keywords))
+    return zip((*given_in_order(node, positional), *named), (*positional, *keywords.values()), strict=False)
+
+
+def given_in_order(node: ast.Call, positional: Sequence[Any]) -> list[ast.expr]:
+    """The expressions of a call's arguments by place, `*args` once for each that it stands for."""
+    return _once_for_each([(each, isinstance(each, ast.Starred)) for each in node.args], len(positional))
+
+
+def _once_for_each(parts: Sequence[tuple[ast.expr, bool]], count: int) -> list[ast.expr]:
+    """Expressions; one that stands for several so many times that they are `count`."""
+    several = [node for node, many in parts if many]
+    more = max(0, count - (len(parts) - 1)) if len(several) == 1 else 1
+    return [node for node, many in parts for _ in range(more if many else 1)]
 
 
 def _extreme(
@@ -185,6 +200,13 @@ def _as_tensor(given: Given) -> Tensor:
     return Tensor(same(given.symbol), None, None, "argument")
 
 
+def _handed(value: Any) -> Given | None:
+    """An argument, or an attribute of one, of which nothing else is told."""
+    if isinstance(value, Method) and (owner := _handed(value.owner)) is not None:
+        return Given(f"{owner.symbol}.{value.name}")
+    return value if isinstance(value, Given) else None
+
+
 def _is_number(value: Any) -> TypeGuard[Given]:
     """Whether an argument is computed with after it was given a type of numbers: no module is."""
     return isinstance(value, Given) and value.number
@@ -196,6 +218,10 @@ def call_method(
     """A method of a tensor, of a module, of `self`."""
     if isinstance(owner, Given) and (name in TENSOR_METHODS or (owner.number and name in METHODS["same"])):
         owner = _as_tensor(owner)
+    elif isinstance(owner, Method) and name in TENSOR_METHODS and (handed := _handed(owner)) is not None:
+        owner = _as_tensor(handed)
+    if isinstance(owner, Object) and owner.symbol != "self" and name in ("to", "cuda", "cpu"):
+        owner = UNTOLD_VALUE
     match owner:
         case Given() if name in _CASTS and not (positional or keywords):
             return replace(owner, number=True)
@@ -203,10 +229,10 @@ def call_method(
             return _tensor_method(run, owner, name, node, positional, keywords)
         case Module():
             return _module_method(owner, name, positional, keywords)
-        case Object() if name == "get_input_embeddings":
-            return Module("self.get_input_embeddings()", "torch.nn.Embedding")
-        case Object() if name == "parameters":
-            return Listed(Tensor(same("self"), None, None, "parameter"))
+        case Object(symbol=symbol) if name == "get_input_embeddings":
+            return Module(f"{symbol}.get_input_embeddings()", "torch.nn.Embedding")
+        case Object(symbol=symbol) if name == "parameters":
+            return Listed(Tensor(same(symbol), None, None, "parameter"))
         case _ if name in ("numpy", "tolist", "item"):
             return PLAIN
         case _ if name == "cpu" and isinstance(owner, Untold | Method) and not (positional or keywords):
@@ -292,7 +318,9 @@ def _is_sized(node: ast.Call, given: Sequence[Any]) -> bool:
 
 
 def _is_shaped(name: str, positional: Sequence[Any]) -> bool:
-    """Whether a method gives a tensor with dimensions, of whatever tensor."""
+    """Whether a method gives a tensor with dimensions, of whatever tensor that it takes."""
+    if name in _OF_MATRICES:
+        return True
     if not positional or positional == [Items(())]:
         return False
     return name in ("view", "reshape", "expand", "repeat", "unsqueeze") and not isinstance(
@@ -300,6 +328,10 @@ def _is_shaped(name: str, positional: Sequence[Any]) -> bool:
     )
 
 
+_OF_MATRICES = frozenset(
+    ("tril", "triu", "tril_", "triu_", "adjoint", "inverse", "fliplr", "flipud", "rot90")
+)
+"""What is computed of tensors with dimensions alone."""
 _PICKED = frozenset(("topk", "unique", "chunk", "split", "sort", "tensor_split"))
 """What takes a tensor apart along a dimension, and so leaves one."""
 _KEEP_MASK = frozenset(
@@ -318,7 +350,8 @@ _SHAPELESS = frozenset(
 _LARGER = frozenset("tril triu t flip roll cumsum cumprod softmax log_softmax flatten ravel argsort".split())
 """Methods that give a tensor with dimensions of one that has some."""
 _SHAPED = _LARGER | frozenset(
-    "view reshape expand repeat repeat_interleave unsqueeze transpose permute swapaxes movedim tile".split()
+    "view reshape expand expand_as repeat repeat_interleave unsqueeze transpose permute swapaxes movedim "
+    "tile".split()
 )
 """The same, when they are given arguments."""
 

@@ -42,6 +42,7 @@ class Project:
         self._texts = lru_cache(maxsize=512)(_read)
         self._files = lru_cache(maxsize=96)(self._parsed)
         self._found = lru_cache(maxsize=4096)(self._find)
+        self._lineages = lru_cache(maxsize=256)(self._lineage)
 
     def find(self, source: SourceText, dotted: str) -> Local | ClassName | Library:
         """What a full name is: a function or a class of the project, or a library's."""
@@ -64,6 +65,9 @@ class Project:
 
     def lineage(self, text: ClassText) -> list[ClassText]:
         """A class and those that it derives from, as far as they are read."""
+        return self._lineages(text)
+
+    def _lineage(self, text: ClassText) -> list[ClassText]:
         found: list[ClassText] = []
         waiting = [text]
         while waiting and len(found) < 16:
@@ -80,6 +84,11 @@ class Project:
     def is_module(self, text: ClassText) -> bool:
         """Whether a class is one of modules, which keep parameters and buffers."""
         return any(is_module_base(base) for each in self.lineage(text) for base in each.bases)
+
+    def text_of(self, source: SourceText, dotted: str) -> str:
+        """The text of the file that a full name is imported from, not parsed; empty where there is none."""
+        path = _file_of(_root(source), dotted.rpartition(".")[0])
+        return (self._texts(path) or "") if path is not None else ""
 
     def has_class(self, source: SourceText, name: str) -> bool:
         """Whether any file of the package around a source defines a class of this name."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, TypeGuard
 
 from samedevice.static.tensors.abstract import (
@@ -31,6 +32,7 @@ from samedevice.static.tensors.abstract import (
     Local,
     Method,
     Module,
+    Named,
     Object,
     Plain,
     Record,
@@ -38,18 +40,25 @@ from samedevice.static.tensors.abstract import (
     Tensor,
     Where,
     any_of,
+    is_whole,
     joined,
     literal,
     same,
 )
-from samedevice.static.tensors.attributes import attribute_of_self, keeps_nothing
-from samedevice.static.tensors.knowledge import ATTRIBUTES, METHODS, MODULES, TRANSPARENT
-from samedevice.static.tensors.library import call_function, call_method, meeting_of_operator
+from samedevice.static.tensors.attributes import attribute_of, keeps_nothing, keeps_tensors, may_keep
+from samedevice.static.tensors.knowledge import ATTRIBUTES, MAKERS, METHODS, MODULES, TRANSPARENT
+from samedevice.static.tensors.library import (
+    call_function,
+    call_method,
+    given_in_order,
+    meeting_of_operator,
+)
 from samedevice.static.tensors.project import Project
 from samedevice.static.tensors.signs import (
     array_parameters,
     device_parameters,
     list_parameters,
+    number_parameters,
     output_parameters,
     tensor_parameters,
 )
@@ -60,6 +69,8 @@ _MOST_STEPS = 60_000
 _MOST_INSIDE = 150_000
 """Steps in all functions that one function enters; more of them are not told."""
 _DEEPEST = 3
+_LONGEST = 60
+"""Lines of a method of a part that is read for what it makes."""
 _DEEPEST_LOOP = 2
 """Loops in loops that are read twice; what one further inside gives is not told."""
 
@@ -120,6 +131,7 @@ class Reading:
         self._makers: dict[int, tuple[ast.expr, SourceText]] = {}
         self._inside = 0
         """Steps in what was entered since the function or the file was begun that is read for itself."""
+        self.lambdas: dict[int, ast.FunctionDef] = {}
         self.entered: dict[int, list[Meeting]] = {}
         """What meets in functions of the file with what other functions and statements give them."""
 
@@ -183,9 +195,20 @@ class Reading:
     ) -> Any:
         """What a call of a function of the project gives; what meets in it is added to `entered`."""
         value, meetings = self._entering(local, positional, keywords, depth)
+        if value is UNTOLD_VALUE and isinstance(local.node.returns, ast.Name | ast.Attribute):
+            value = self._annotated(local)
         if entered is not None and len(entered) < _MOST_ENTERED:
             entered += meetings
         return value
+
+    def _annotated(self, local: Local) -> Any:
+        """What a function gives by its annotation, where that is a number, a text or a type of numbers."""
+        node = local.node
+        name = called(node.returns) if node.returns is not None else ""
+        wrapped = any(_decorator(each) not in TRANSPARENT for each in node.decorator_list)
+        if name not in _PLAIN_TYPES | {"dtype"} or wrapped or isinstance(node, ast.AsyncFunctionDef):
+            return UNTOLD_VALUE
+        return NUMBER if name == "int" else PLAIN
 
     def _entering(
         self, local: Local, positional: Sequence[Any], keywords: dict[str, Any], depth: int
@@ -247,8 +270,10 @@ def _tells(meeting: Meeting) -> bool:
         each.made is not None and (each.where.unplaced or CURRENT in each.where.of or each.where == _CURRENT)
         for each in operands
     )
-    parts = {each.where.of for each in operands if any(of.startswith("self.") for of in each.where.of)}
-    return strays or len(parts) > 1
+    if strays:
+        return True
+    of_parts = any(of.startswith("self.") for each in operands for of in each.where.of)
+    return of_parts and len({each.where.of for each in operands if each.where.of}) > 1
 
 
 class _Run:
@@ -273,11 +298,14 @@ class _Run:
         """Names of objects that nobody else can give other parts, once somebody asked."""
         self.shared: frozenset[str] | None = None
         """Names that functions inside this one have, too, once somebody asked."""
+        self.function: Function | None = None
+        """The function that is read."""
         self.elsewhere = source.changes_default
         """Whether what is made without a device may be made elsewhere than on the host."""
 
     def whole(self, function: Function, owner: ClassText | None) -> Told:
         """A function with arguments that nobody knows."""
+        self.function = function
         outer = self.source.enclosing(function)
         if not outer:
             self._body(function.body, self.arguments(function, owner))
@@ -304,6 +332,7 @@ class _Run:
         around: Environment | None = None,
     ) -> Any:
         """A function with the values that it is given, and the names of the function around it."""
+        self.function = local.node
         environment = self._bound(local, positional, keywords)
         if environment is None:
             return UNTOLD_VALUE
@@ -313,7 +342,7 @@ class _Run:
         whole = self._body(local.node.body, environment)
         if not whole:
             return UNTOLD_VALUE
-        return joined(self.told.returned) if self.told.returned else NONE
+        return joined(self.told.returned) if self.told.returned else UNTOLD_VALUE
 
     def _body(self, body: Sequence[ast.stmt], environment: Environment) -> bool:
         """Whether it was read to its end."""
@@ -337,7 +366,7 @@ class _Run:
         """What the parameters of a function stand for when nobody says."""
         tensors, devices = tensor_parameters(function), device_parameters(function)
         outputs, arrays = output_parameters(function), array_parameters(function)
-        lists = list_parameters(function)
+        lists, numbers = list_parameters(function), number_parameters(function)
         given = function.args
         environment: Environment = {}
         for each in (*given.posonlyargs, *given.args, *given.kwonlyargs):
@@ -352,8 +381,10 @@ class _Run:
                 environment[name] = lists[name]
             elif name in arrays:
                 environment[name] = Given(name, array=True)
+            elif name in numbers:
+                environment[name] = NUMBER
             elif isinstance(each.annotation, ast.Name) and each.annotation.id in _PLAIN_TYPES:
-                environment[name] = NUMBER if each.annotation.id == "int" else PLAIN
+                environment[name] = PLAIN
             else:
                 environment[name] = self._module_of(each) or Given(name)
         if owner is not None and given.args and not _is_static(function):
@@ -364,8 +395,8 @@ class _Run:
             environment[given.kwarg.arg] = UNTOLD_VALUE
         return environment
 
-    def _module_of(self, parameter: ast.arg) -> Module | None:
-        """A parameter that is a module by its annotation."""
+    def _module_of(self, parameter: ast.arg) -> Module | Object | None:
+        """A parameter that is a module, or an object of another class of the project, by its annotation."""
         name = self.source.dotted(parameter.annotation) if parameter.annotation is not None else ""
         if not name:
             return None
@@ -374,7 +405,13 @@ class _Run:
             known = last in _PLACED or last in _FREE or last == "Module"
             return Module(parameter.arg, name) if known else None
         text = self.project.class_of(self.source, name)
-        return Module(parameter.arg, name, text) if text and self.project.is_module(text) else None
+        if text is None:
+            return None
+        if self.project.is_module(text):
+            return Module(parameter.arg, name, text)
+        lineage = self.project.lineage(text)
+        kept = keeps_tensors(lineage) and not any(each.reached for each in lineage)
+        return Object(text, parameter.arg) if kept else None
 
     def _bound(self, local: Local, positional: Sequence[Any], keywords: dict[str, Any]) -> Environment | None:
         given = local.node.args
@@ -398,9 +435,13 @@ class _Run:
             value = environment[name]
             if isinstance(value, Given):
                 environment[name] = Tensor(same(value.symbol), None, None, "argument")
-        for extra in (given.vararg, given.kwarg):
-            if extra is not None:
-                environment[extra.arg] = UNTOLD_VALUE
+        known = "**" not in keywords and "*" not in keywords
+        if given.vararg is not None:
+            environment[given.vararg.arg] = Items(tuple(values[len(names) :])) if known else UNTOLD_VALUE
+        if given.kwarg is not None:
+            rest = tuple((name, value) for name, value in keywords.items() if name not in every)
+            known = known and _is_only_passed_on(local.node, given.kwarg.arg)
+            environment[given.kwarg.arg] = Named(rest) if known else UNTOLD_VALUE
         return environment
 
     # Statements
@@ -542,7 +583,27 @@ class _Run:
         if not outcomes:
             raise _End
         environment.clear()
-        environment |= _merged(outcomes, by_device)
+        environment |= self._merged(outcomes, by_device)
+
+    def _merged(self, outcomes: Sequence[Environment], by_device: bool = False) -> Environment:
+        """The names after one of several ways."""
+        first, *others = outcomes
+        if not others:
+            return first
+        names = {name for each in outcomes for name in each}
+        merged = {
+            name: [each[name] if name in each else self._before(name, each) for each in outcomes]
+            for name in names
+        }
+        if by_device:
+            merged = {name: _without_host(values) for name, values in merged.items()}
+        return {name: joined(values) for name, values in merged.items()}
+
+    def _before(self, name: str, environment: Environment) -> Any:
+        """What a name stands for on a way that gives it nothing: for `self.x` what the object has."""
+        owner, _, attribute = name.partition(".")
+        value = environment.get(owner) if attribute else None
+        return attribute_of(self, value, attribute) if isinstance(value, Object) else UNTOLD_VALUE
 
     def _for(self, node: ast.For | ast.AsyncFor, environment: Environment) -> None:
         item = _item(self.value(node.iter, environment))
@@ -566,12 +627,12 @@ class _Run:
                 environment[name] = UNTOLD_VALUE
         else:
             for _ in range(2):
-                merged = _merged([environment, *self._turn(node, environment, begin)])
+                merged = self._merged([environment, *self._turn(node, environment, begin)])
                 environment.clear()
                 environment |= merged
                 del self.told.meetings[kept:]
                 del self.told.entered[inside:]
-        if _merged([environment, *self._turn(node, environment, begin)]) != environment:
+        if self._merged([environment, *self._turn(node, environment, begin)]) != environment:
             for name in _stored(node):
                 environment[name] = UNTOLD_VALUE
         self.loops -= 1
@@ -617,10 +678,12 @@ class _Run:
         except _End:
             pass
         for handler in node.handlers:  # it may begin after any statement of the body
-            other = _merged([before, own])
+            other = self._merged([before, own])
             for statement in node.body:
                 for name in _stored(statement):
                     other[name] = UNTOLD_VALUE
+            for name in _given_last(node.body):
+                other[name] = before.get(name, UNTOLD_VALUE)
             try:
                 self.block(handler.body, other)
                 outcomes.append(other)
@@ -629,7 +692,7 @@ class _Run:
         if not outcomes:
             raise _End
         environment.clear()
-        environment |= _merged(outcomes)
+        environment |= self._merged(outcomes)
         self.block(node.finalbody, environment)
 
     def _match(self, node: ast.Match, environment: Environment) -> None:
@@ -679,8 +742,13 @@ class _Run:
             case ast.Attribute(value=ast.Name(id=owner), attr=name):
                 self._give_part(environment, owner, name, value)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                starred = [number for number, each in enumerate(parts) if isinstance(each, ast.Starred)]
+                if isinstance(value, Items) and len(starred) == 1 and len(value.parts) >= len(parts) - 1:
+                    rest = len(parts) - 1 - starred[0]
+                    ends = value.parts[len(value.parts) - rest :] if rest else ()
+                    value = Items((*value.parts[: starred[0]], UNTOLD_VALUE, *ends))
                 fits = isinstance(value, Items) and len(value.parts) == len(parts)
-                fits = fits and not any(isinstance(each, ast.Starred) for each in parts)
+                fits = fits and len(starred) < 2
                 for number, part in enumerate(parts):
                     own = value.parts[number] if fits else UNTOLD_VALUE
                     if isinstance(value, Spread) and not any(isinstance(x, ast.Starred) for x in parts):
@@ -698,6 +766,7 @@ class _Run:
                 owner, index = self.value(target.value, environment), self.value(target.slice, environment)
                 if isinstance(owner, Tensor):
                     self._indexed(target, owner, index)
+                    self._has_parts(target, owner, environment)
                     indices = index.parts if isinstance(index, Items) else (index,)
                     if isinstance(value, Tensor) and any(picks(each) for each in indices):
                         self.meet(target, ((target.value, owner), (target.slice, value)))
@@ -762,8 +831,8 @@ class _Run:
                 return self.project.find(self.source, f"{whole}.{name}")
             case ClassName(text=text) if (found := self._of_class(owner, text, name)) is not None:
                 return found
-            case Object(text=text):
-                return attribute_of_self(self, text, name)
+            case Object():
+                return attribute_of(self, owner, name)
             case Record() if (part := owner.part(name)) is not UNTOLD_VALUE:
                 return part
             case Tensor() if name == "device":
@@ -778,6 +847,8 @@ class _Run:
                 return Tensor(same(f"{symbol}.{name}") if symbol else NOWHERE, False, None, "parameter")
             case Module(symbol=symbol) if name == "device" and symbol:
                 return Device(same(symbol))
+            case Module(symbol=symbol, text=ClassText() as text) if symbol:
+                return self._of_part(owner, text, name)
             case Device() if name == "type":
                 return Device(NOWHERE)  # the first of its kind
             case Plain() | Device():
@@ -792,6 +863,18 @@ class _Run:
             return owner
         return Method(owner, name)
 
+    def _of_part(self, owner: Module, text: ClassText, name: str) -> Any:
+        """What a part of the project keeps, as far as its class tells."""
+        if not may_keep(self.project.lineage(text), name):
+            return Method(owner, name)
+        found = attribute_of(self, Object(text, owner.symbol), name)
+        match found:
+            case Tensor() if not (self.source.gives(name) or text.source.gives(name)):
+                return found
+            case Module() | Plain() | Device() | Listed():
+                return found
+        return Method(owner, name)
+
     def _of_class(self, owner: ClassName, text: ClassText, name: str) -> Local | None:
         """A method that is asked of its class; one of the class itself is bound to it."""
         for each in self.project.lineage(text):
@@ -804,18 +887,26 @@ class _Run:
     def _call(self, node: ast.Call, environment: Environment) -> Any:
         self.names = environment
         function = self.value(node.func, environment)
-        positional, starred = [], False
+        positional: list[Any] = []
+        starred = False
         for each in node.args:
             if isinstance(each, ast.Starred):
-                self.value(each.value, environment)
-                starred = True
+                several = self.value(each.value, environment)
+                if isinstance(several, Items) and isinstance(each.value, ast.Name) and not starred:
+                    positional += several.parts
+                else:
+                    starred = True
             else:
                 positional.append(self.value(each, environment))
         if starred and isinstance(function, Local):
             positional = []  # which of its parameters they are is not told
         keywords: dict[str, Any] = {"*": UNTOLD_VALUE} if starred else {}
         for keyword in node.keywords:
-            keywords[keyword.arg or "**"] = self.value(keyword.value, environment)
+            value = self.value(keyword.value, environment)
+            if keyword.arg is None and isinstance(value, Named):
+                keywords |= dict(value.parts)
+            else:
+                keywords[keyword.arg or "**"] = value
         self.names = environment
         self._grown(node, positional, environment)
         result = self.call(node, function, positional, keywords)
@@ -847,6 +938,9 @@ class _Run:
         match function:
             case Library():
                 return call_function(self, function, node, positional, keywords)
+            case Method(owner=Module(symbol=symbol, text=ClassText() as text) as owner) if symbol:
+                given = call_method(self, owner, function.name, node, positional, keywords)
+                return self._made_by_part(owner, text, function.name, positional, keywords) or given
             case Method(owner=owner):
                 return call_method(self, owner, function.name, node, positional, keywords)
             case Local(home=home) if home is not None:
@@ -896,7 +990,7 @@ class _Run:
         """A module with parameters gives what is where they are; one without, where its input is."""
         tensors = [
             (each, value)
-            for each, value in zip(node.args, positional, strict=False)
+            for each, value in zip(given_in_order(node, positional), positional, strict=False)
             if isinstance(value, Tensor)
         ]
         last = module.kind.rpartition(".")[2]
@@ -918,7 +1012,8 @@ class _Run:
             return self._placed_called(module, node, positional, keywords)
         if module.symbol and keeps_nothing(self, module.kind):
             given = self._enter(module, positional, keywords)
-            if isinstance(given, Tensor) and not any(each.startswith("self") for each in given.where.of):
+            inner = (module.symbol, "self")
+            if isinstance(given, Tensor) and not any(each.startswith(inner) for each in given.where.of):
                 return given
             if any(_on_host(value) for _, value in tensors):
                 return UNTOLD_VALUE
@@ -930,6 +1025,22 @@ class _Run:
         self.meet(node, (*first, (node.func, given)))
         return given
 
+    def _made_by_part(
+        self, owner: Module, text: ClassText, name: str, positional: list[Any], keywords: dict[str, Any]
+    ) -> Any:
+        """What a method of a part makes on the host; None where it makes nothing there."""
+        if self.elsewhere and not self.source.changes_default:
+            return None
+        found = attribute_of(self, Object(text, owner.symbol), name)
+        if not isinstance(found, Local):
+            return None
+        strays = any(_is_stray(each) for each in (*positional, *keywords.values()))
+        if not (strays or makes_something(found.node)) or _lines(found.node) > _LONGEST:
+            return None
+        given = self.reader.result(found, positional, keywords, self.depth + 1, self.told.entered)
+        parts = given.parts if isinstance(given, Items) else (given,)
+        return given if any(_is_stray(each) for each in parts) else None
+
     def _enter(self, module: Module, positional: list[Any], keywords: dict[str, Any]) -> Any:
         """Read what a part of the project does with what it is given."""
         if module.text is None or module.text.reached:
@@ -938,7 +1049,7 @@ class _Run:
         home = next((each for each in lineage if "forward" in each.methods), None)
         if home is None:
             return UNTOLD_VALUE
-        forward = Local(home.methods["forward"], home.source, Object(module.text))
+        forward = Local(home.methods["forward"], home.source, Object(module.text, module.symbol or "self"))
         return self.reader.result(forward, positional, keywords, self.depth + 1, self.told.entered)
 
     def _placed_called(
@@ -948,13 +1059,15 @@ class _Run:
         last = module.kind.rpartition(".")[2]
         given = Tensor(module.where, False, None, "output")
         if last in _PLACED and module.text is None:
-            tensors = [(at, x) for at, x in zip(node.args, positional, strict=False) if isinstance(x, Tensor)]
+            at = given_in_order(node, positional)
+            tensors = [(each, x) for each, x in zip(at, positional, strict=False) if isinstance(x, Tensor)]
             self.meet(node, (*tensors, (node.func, given)), True)
             return given
         if module.text is None or module.where.of[0] in ("cpu", "meta"):
             return UNTOLD_VALUE
         result = self._enter(module, positional, keywords)
-        follows = isinstance(result, Tensor) and all(each.startswith("self.") for each in result.where.of)
+        own = f"{module.symbol or 'self'}."
+        follows = isinstance(result, Tensor) and all(each.startswith(own) for each in result.where.of)
         return (
             replace(given, scalar=None) if follows and result.where.kind in ("same", "part") else UNTOLD_VALUE
         )
@@ -991,6 +1104,8 @@ class _Run:
         value = self.value(node.operand, environment)
         if isinstance(node.op, ast.Not):
             return PLAIN
+        if is_whole(value) and isinstance(node.op, ast.USub | ast.UAdd):
+            return NUMBER
         return value if isinstance(value, Tensor) else PLAIN if isinstance(value, Plain) else UNTOLD_VALUE
 
     def _either(self, node: ast.IfExp, environment: Environment) -> Any:
@@ -1056,6 +1171,7 @@ class _Run:
             return environment[entry]
         if isinstance(owner, Tensor):
             self._indexed(node, owner, index)
+            self._has_parts(node, owner, environment)
             left = owner.rank - _taken(node.slice)
             kept = left > 0 or _keeps_dimensions(node.slice, owner.scalar is False)
             return Tensor(owner.where, False if kept else None, owner.made, owner.role)
@@ -1070,9 +1186,14 @@ class _Run:
                 return owner.parts[index.value]
         if owner == SIZE and not isinstance(node.slice, ast.Slice):
             return NUMBER
-        if owner == SIZE and _is_beginning(node.slice):
+        if owner == SIZE and _leaves_some(node.slice):
             return SIZE
         return PLAIN if isinstance(owner, Plain) and not owner.known else UNTOLD_VALUE
+
+    def _has_parts(self, node: ast.Subscript, owner: Tensor, environment: Environment) -> None:
+        """A tensor that is indexed by a number or a slice has dimensions."""
+        if owner.scalar is None and isinstance(node.value, ast.Name) and _takes_part(node.slice):
+            environment[node.value.id] = replace(owner, scalar=False)
 
     def _indexed(self, node: ast.Subscript, owner: Tensor, index: Any) -> None:
         parts = index.parts if isinstance(index, Items) else (index,)
@@ -1100,9 +1221,57 @@ class _Run:
                 self.value(test, own)
         return Listed(self.value(node.elt, own), True)
 
+    def _lambda(self, node: ast.Lambda, environment: Environment) -> Any:
+        """A function without a name, as one that returns its expression."""
+        if id(node) not in self.reader.lambdas:
+            body = ast.copy_location(ast.Return(node.body), node)
+            made = ast.FunctionDef("<lambda>", node.args, [body], [])
+            self.reader.lambdas[id(node)] = ast.copy_location(made, node)
+        return Local(self.reader.lambdas[id(node)], self.source, None, self)
+
     def _starred(self, node: ast.Starred, environment: Environment) -> Any:
         self.value(node.value, environment)
         return UNTOLD_VALUE
+
+
+@lru_cache(maxsize=4096)
+def _is_only_passed_on(function: Function, name: str) -> bool:
+    """Whether a function does nothing else with its `**name` than give it to others."""
+    inside = nodes(function)
+    used = sum(isinstance(each, ast.Name) and each.id == name for each in inside)
+    passed = sum(
+        isinstance(each, ast.keyword)
+        and each.arg is None
+        and isinstance(each.value, ast.Name)
+        and each.value.id == name
+        for each in inside
+    )
+    return used == passed
+
+
+@lru_cache(maxsize=4096)
+def makes_something(function: Function) -> bool:
+    """Whether a function makes a tensor without a device and gives one back."""
+    inside = nodes(function)
+    gives = any(isinstance(each, ast.Return) and each.value is not None for each in inside)
+    return gives and any(
+        isinstance(each, ast.Call)
+        and called(each) in MAKERS
+        and all(keyword.arg != "device" for keyword in each.keywords)
+        for each in inside
+    )
+
+
+def _lines(function: Function) -> int:
+    return (function.end_lineno or function.lineno) - function.lineno
+
+
+def _given_last(body: Sequence[ast.stmt]) -> set[str]:
+    """The names that only the last of some statements gives a value, when nothing of it can fail any more."""
+    match body[-1]:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            return {name} - _stored_in(body[:-1]) - _stored(value)
+    return set()
 
 
 def _asks_flag(test: ast.expr) -> set[str]:
@@ -1194,17 +1363,6 @@ def _spread_part(value: Spread, number: int, count: int) -> Any:
         return value.before[number]
     late = number - (count - len(value.after))
     return value.after[late] if late >= 0 else UNTOLD_VALUE
-
-
-def _merged(outcomes: Sequence[Environment], by_device: bool = False) -> Environment:
-    first, *others = outcomes
-    if not others:
-        return first
-    names = {name for each in outcomes for name in each}
-    merged = {name: [each.get(name, UNTOLD_VALUE) for each in outcomes] for name in names}
-    if by_device:
-        merged = {name: _without_host(values) for name, values in merged.items()}
-    return {name: joined(values) for name, values in merged.items()}
 
 
 def _without_host(values: list[Any]) -> list[Any]:
@@ -1347,9 +1505,24 @@ def _taken(index: ast.expr) -> int:
     return len(parts) - len(kept)
 
 
-def _is_beginning(index: ast.expr) -> bool:
-    """Whether an index is `:n`, of a written number that is not 0, or of all."""
+def _takes_part(index: ast.expr) -> bool:
+    """Whether an index is one that only a tensor with dimensions has: it has a number or a slice in it."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return any(
+        isinstance(each, ast.Slice) or (isinstance(each, ast.Constant) and type(each.value) is int)
+        for each in parts
+    )
+
+
+def _leaves_some(index: ast.expr) -> bool:
+    """Whether an index is `:n` or `-n:`, of a written number that is not 0, or of all."""
     match index:
+        case ast.Slice(
+            lower=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as count)),
+            upper=None,
+            step=None,
+        ):
+            return count > 0
         case ast.Slice(lower=None, upper=ast.Constant(value=int() as count), step=None):
             return count > 0
     return False
@@ -1516,4 +1689,5 @@ _EXPRESSIONS: dict[type, Callable[[_Run, Any, Environment], Any]] = {
     ast.SetComp: _Run._comprehension,
     ast.GeneratorExp: _Run._comprehension,
     ast.Starred: _Run._starred,
+    ast.Lambda: _Run._lambda,
 }

@@ -36,20 +36,24 @@ def list_parameters(function: Function) -> dict[str, Any]:
     """The parameters that are lists or tuples of tensors by their annotations, as what their parts are."""
     found = {}
     for each in _parameters(function):
-        value = _annotated(each.annotation, each.arg) if each.annotation is not None else None
+        value = annotated(each.annotation, each.arg) if each.annotation is not None else None
         if isinstance(value, Listed | Items):
             found[each.arg] = value
     return found
 
 
-def _annotated(node: ast.expr, name: str) -> Any:
+def annotated(node: ast.expr, name: str) -> Any:
     """What an annotation makes of an argument: a tensor of it, or a list of these; None for anything else."""
     match node:
         case ast.Name(id="Tensor") | ast.Attribute(attr="Tensor"):
             return Tensor(Where("part", (name,)), None, None, "argument")
+        case ast.BinOp(op=ast.BitOr(), left=inside, right=ast.Constant(value=None)) if "." in name:
+            return annotated(inside, name)
+        case ast.Subscript(value=ast.Name(id="Optional"), slice=inside) if "." in name:
+            return annotated(inside, name)
         case ast.Subscript(value=owner, slice=inside) if (kind := _last(owner)) in _LISTS:
             parts = inside.elts if isinstance(inside, ast.Tuple) else [inside]
-            values = [_annotated(part, name) for part in parts if not _is_rest(part)]
+            values = [annotated(part, name) for part in parts if not _is_rest(part)]
             if None in values:
                 return None
             if kind in ("Tuple", "tuple") and not any(_is_rest(part) for part in parts):
@@ -64,6 +68,30 @@ def _last(node: ast.expr) -> str:
 
 def _is_rest(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is ...
+
+
+def number_parameters(function: Function) -> set[str]:
+    """The parameters that are whole numbers, or None, by their annotations or because they are counted to."""
+    found = {
+        each.arg for each in _parameters(function) if each.annotation is not None and _is_int(each.annotation)
+    }
+    open_names = {each.arg for each in _parameters(function) if each.annotation is None}
+    for node in nodes(function) if open_names else ():
+        match node:
+            case ast.Call(func=ast.Name(id="range"), args=given):
+                found |= {each.id for each in given if isinstance(each, ast.Name)} & open_names
+    return found
+
+
+def _is_int(annotation: ast.expr) -> bool:
+    match annotation:
+        case ast.Name(id="int"):
+            return True
+        case ast.Subscript(value=ast.Name(id="Optional"), slice=inside):
+            return _is_int(inside)
+        case ast.BinOp(op=ast.BitOr(), left=inside, right=ast.Constant(value=None)):
+            return _is_int(inside)
+    return False
 
 
 def device_parameters(function: Function) -> set[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal
 
-from samedevice.static.tensors.knowledge import MODULES
+from samedevice.static.tensors.knowledge import MAKERS, MODULES
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -160,6 +161,29 @@ class SourceText:
             name for node in nodes(self.tree) if isinstance(node, ast.Global) for name in node.names
         )
 
+    def reads_of_another(self, name: str) -> bool:
+        """Whether an attribute of this name is asked of anything but `self` in the text."""
+        return re.search(rf"(?<!\bself)\.{name}\b", self.text) is not None
+
+    @cached_property
+    def kept_names(self) -> frozenset[str]:
+        """Attributes of `self` to which the text may give a tensor that it makes."""
+        return kept_names(self.text)
+
+    def gives(self, name: str) -> bool:
+        """Whether anything in the file but `self` is given an attribute of this name, or of any."""
+        return name in self._given or "setattr" in self.calls
+
+    @cached_property
+    def _given(self) -> frozenset[str]:
+        return frozenset(
+            node.attr
+            for node in nodes(self.tree)
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+        )
+
     def function_named(self, name: str) -> Function | None:
         """A function of the module itself."""
         return self._top.get(name)
@@ -227,6 +251,20 @@ class ClassText:
         return found
 
     @cached_property
+    def fields(self) -> dict[str, ast.expr]:
+        """The annotations of the attributes that the class itself names."""
+        return {
+            each.target.id: each.annotation
+            for each in self.node.body
+            if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+        }
+
+    @cached_property
+    def mentions(self) -> list[tuple[Function, frozenset[str], frozenset[str]]]:
+        """The attributes of `self` that each method calls, and those that it reads otherwise."""
+        return [(function, *_mentions(function)) for function in self.methods.values()]
+
+    @cached_property
     def reached(self) -> bool:
         """Whether a method reaches attributes by names that are computed."""
         return (
@@ -238,6 +276,20 @@ class ClassText:
             )
             or "_apply" in self.methods
         )
+
+
+def _mentions(function: Function) -> tuple[frozenset[str], frozenset[str]]:
+    inside = nodes(function)
+    owned = {
+        id(node): node.attr
+        for node in inside
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Load)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    }
+    calls = [owned.pop(id(node.func), "") for node in inside if isinstance(node, ast.Call)]
+    return frozenset(calls) - {""}, frozenset(owned.values())
 
 
 def _attributes(node: ast.AST, function: Function) -> Iterator[tuple[str, Attribute]]:
@@ -319,6 +371,39 @@ def called(node: ast.AST) -> str:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return name
     return ""
+
+
+_MAKES = re.compile(rf"\b(?:{'|'.join(sorted(MAKERS))})\(")
+_GIVEN = re.compile(r"[ \t]+(self\.)?(\w+)[^=\n]*=(?!=)")
+_KEPT = re.compile(r"^[ \t]+self\.(\w+)[^=\n]*=(?!=)([^\n]*)", re.MULTILINE)
+_WORD = re.compile(r"\w+")
+
+
+@lru_cache(maxsize=512)
+def kept_names(text: str) -> frozenset[str]:
+    """The attributes of `self` that are given what a text makes on the same line, or under another name."""
+    names: set[str] = set()
+    others: set[str] = set()
+    for made in _MAKES.finditer(text):
+        begin = text.rfind("\n", 0, made.start()) + 1
+        given = _GIVEN.match(text, begin, made.start())
+        if given is None:  # the value may begin on the next line
+            given = _GIVEN.match(text, text.rfind("\n", 0, max(0, begin - 1)) + 1, made.start())
+        if given is not None:
+            (names if given[1] else others).add(given[2])
+    if others:
+        names |= {name for name, value in _KEPT.findall(text) if not others.isdisjoint(_WORD.findall(value))}
+    return frozenset(names)
+
+
+_DEFINED = re.compile(r"^[ \t]*(?:async )?def (\w+)\(", re.MULTILINE)
+
+
+@lru_cache(maxsize=512)
+def making_functions(text: str) -> frozenset[str]:
+    """The functions in whose text a tensor may be made."""
+    parts = _DEFINED.split(text)[1:]
+    return frozenset(name for name, body in zip(parts[::2], parts[1::2], strict=True) if _MAKES.search(body))
 
 
 def is_module_base(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Optimizers whose steps do nothing: none of their parameters ever has a gradient.
+"""Optimizers that work in vain: whose parameters never have a gradient, or whose copies were made before.
 
 It is told of an optimizer only where no step of it found a gradient, and a module in the variables of the
 functions that step has gradients which no optimizer has: the program trains a copy, or what took the place of
@@ -19,9 +19,10 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from samedevice.events import Place
+from samedevice.events import InVain, Place
 from samedevice.provenance import FrameFilter, resolve
 from samedevice.provenance.surroundings import modules_held, modules_in
+from samedevice.runtime.host.outgrown_copies import OutgrownCopies
 
 _FRAMES = 20
 Idle = tuple[str, Place]
@@ -37,9 +38,12 @@ class _Watch:
     """Those that had none, with the parameters that had gradients meanwhile, by their identity."""
     stepped: set[int] = field(default_factory=set)
     """Parameters of all optimizers that took a step, by their identity."""
+    copies: OutgrownCopies = field(default_factory=OutgrownCopies)
 
     def before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         """Look for gradients, and where there is none, for those of others."""
+        if self.copies.wants(optimizer):
+            self.copies.before_step(optimizer, self._own(sys._getframe(1)))
         if optimizer in self.working:
             return
         own = [weight for group in optimizer.param_groups for weight in group["params"]]
@@ -57,11 +61,7 @@ class _Watch:
 
     def _graded(self, frame: FrameType | None) -> frozenset[int]:
         """The parameters with gradients of the modules that the running functions hold."""
-        frames: list[FrameType] = []
-        while frame is not None and len(frames) < _FRAMES:
-            if self.filter.own(frame.f_code.co_filename):
-                frames.append(frame)
-            frame = frame.f_back
+        frames = self._own(frame)
         return frozenset(
             id(weight)
             for module in [*modules_held(frames), *modules_in(frames)]
@@ -69,14 +69,27 @@ class _Watch:
             if weight.grad is not None
         )
 
-    def told(self) -> tuple[Idle, ...]:
-        """Those that never had one, while what had some is no optimizer's."""
-        return tuple(idle for idle, graded in self.idle.values() if not graded & self.stepped)
+    def _own(self, frame: FrameType | None) -> list[FrameType]:
+        """The running functions that are no library's."""
+        frames: list[FrameType] = []
+        while frame is not None and len(frames) < _FRAMES:
+            if self.filter.own(frame.f_code.co_filename):
+                frames.append(frame)
+            frame = frame.f_back
+        return frames
+
+    def told(self) -> tuple[InVain, ...]:
+        """Those that never had one, while what had some is no optimizer's; and copies that were outgrown."""
+        idle = (InVain(*each) for each, graded in self.idle.values() if not graded & self.stepped)
+        copies = (
+            InVain(optimizer, at, name, device) for (name, device, optimizer), at in self.copies.found.items()
+        )
+        return (*idle, *copies)
 
 
 @contextmanager
-def watched(frame_filter: FrameFilter) -> Iterator[Callable[[], tuple[Idle, ...]]]:
-    """Watch the optimizers' steps from now on; what is given returns those that did nothing so far."""
+def watched(frame_filter: FrameFilter) -> Iterator[Callable[[], tuple[InVain, ...]]]:
+    """Watch the optimizers' steps from now on; what is given returns what was in vain so far."""
     watch = _Watch(frame_filter)
     handle = register_optimizer_step_pre_hook(watch.before_step)
     try:

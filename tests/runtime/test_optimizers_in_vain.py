@@ -1,4 +1,4 @@
-"""Optimizers whose steps do nothing are told, and none of a program that trains."""
+"""Optimizers whose steps do nothing, or not to what is used, are told, and none of a program that trains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def told(program):
     with VirtualMachine(parse_machine("2x24GB")) as machine:
         with machine.watched_optimizers() as idle:
             program()
-            return [name for name, _ in idle()]
+            return [each.copy or each.optimizer for each in idle()]
 
 
 def trained(model, *optimizers, steps=2):
@@ -61,6 +61,60 @@ def none_has_gradients():
     torch.optim.SGD(model.parameters(), 0.1).step()
 
 
+def a_copy_that_is_made_once():
+    start = torch.zeros(3, requires_grad=True)
+    optimizer = torch.optim.Adam([start], lr=0.1)
+    moved = start.to("cuda:1")
+    for _ in range(3):
+        optimizer.zero_grad()
+        (moved - 1).pow(2).sum().backward()
+        optimizer.step()
+
+
+def a_copy_of_an_object():
+    class Fit:
+        def __init__(self):
+            self.scale = torch.nn.Parameter(torch.ones(2))
+            self.optimizer = torch.optim.SGD([self.scale], lr=0.1)
+            self.on_gpu = self.scale.cuda()
+
+        def step(self):
+            (self.on_gpu * 2).sum().backward()
+            self.optimizer.step()
+
+    fit = Fit()
+    for _ in range(3):
+        fit.step()
+
+
+def a_copy_in_each_step():
+    start = torch.zeros(3, requires_grad=True)
+    optimizer = torch.optim.Adam([start], lr=0.1)
+    for _ in range(3):
+        moved = start.to("cuda:1")
+        (moved - 1).pow(2).sum().backward()
+        optimizer.step()
+
+
+def a_copy_that_is_looked_at_once():
+    start = torch.zeros(3, requires_grad=True)
+    optimizer = torch.optim.Adam([start], lr=0.1)
+    first = start.to("cuda:1")
+    for _ in range(3):
+        (start - 1).pow(2).sum().backward()
+        optimizer.step()
+    assert first.shape == (3,)
+
+
+def gradients_that_are_gathered():
+    start = torch.zeros(3, requires_grad=True)
+    optimizer = torch.optim.SGD([start], lr=0.1)
+    moved = start.to("cuda:1")
+    for _ in range(3):
+        (moved - 1).pow(2).sum().backward()
+    optimizer.step()
+
+
 @pytest.mark.parametrize(
     ("program", "names"),
     [
@@ -70,7 +124,12 @@ def none_has_gradients():
         (a_step_before_the_first_gradient, []),
         (two_in_turns, []),
         (none_has_gradients, []),
+        (a_copy_that_is_made_once, ["moved"]),
+        (a_copy_of_an_object, ["self.on_gpu"]),
+        (a_copy_in_each_step, []),
+        (a_copy_that_is_looked_at_once, []),
+        (gradients_that_are_gathered, []),
     ],
 )
-def test_an_optimizer_is_told_that_holds_what_nobody_trains(program, names):
+def test_an_optimizer_is_told_that_works_in_vain(program, names):
     assert told(program) == names
