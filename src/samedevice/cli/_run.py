@@ -67,12 +67,12 @@ from samedevice.report import (
     assumed_text,
     error_text,
     open_console,
+    place_text,
     print_run,
     problem_lines,
     readable_language,
     render,
     render_finding,
-    short_path,
 )
 from samedevice.suppression import Decisions, Found, Sifted, found_in, sift
 from samedevice.timeline import Copies, Layer, Timeline
@@ -436,21 +436,17 @@ def _in_vain(ending: _Ending) -> tuple[Phrase, ...]:
     """What optimizers did in vain in a whole run, each line once."""
     found = dict.fromkeys(ending.in_vain if ending.status == "completed" else ())
     return tuple(
-        Phrase("idle-optimizer", optimizer=each.optimizer, where=_where(each.at))
+        Phrase("idle-optimizer", optimizer=each.optimizer, where=place_text(each.at))
         if each.copy is None
         else Phrase(
             "outgrown-copy",
             optimizer=each.optimizer,
-            where=_where(each.at),
+            where=place_text(each.at),
             name=each.copy,
             device=each.device or "",
         )
         for each in found
     )
-
-
-def _where(place: Place) -> str:
-    return f"{short_path(place.file)}:{place.line}"
 
 
 def _thrown_away(report: _Report) -> tuple[Phrase, ...]:

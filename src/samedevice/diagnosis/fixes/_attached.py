@@ -108,7 +108,7 @@ def container_fix(failure: Failure, script: Script | None) -> Fix[Phrase] | None
     if script is None or not inside or not inside[0]:
         return None
     parent, part = running[inside[0]], running[inside[0] - 1]
-    for home in _classes_of(script, parent.kind):
+    for home in script.classes_of(parent.kind):
         kept = [
             node.value
             for node in ast.walk(home)
@@ -145,19 +145,6 @@ def _is_made_list(node: ast.expr) -> bool:
         case ast.Call(func=ast.Name(id="tuple" | "list"), args=[ast.GeneratorExp() | ast.ListComp()]):
             return True
     return False
-
-
-def _classes_of(script: Script, name: str) -> list[ast.ClassDef]:
-    """A class of the script and those of its bases that the script defines."""
-    classes = {node.name: node for node in ast.walk(script.tree) if isinstance(node, ast.ClassDef)}
-    found: list[ast.ClassDef] = []
-    waiting = [name]
-    while waiting:
-        home = classes.get(waiting.pop(0))
-        if home is not None and home not in found:
-            found.append(home)
-            waiting += [each.id for each in home.bases if isinstance(each, ast.Name)]
-    return found
 
 
 def _makes(script: Script, node: ast.AST, kind: str) -> bool:

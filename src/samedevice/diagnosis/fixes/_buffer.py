@@ -55,8 +55,7 @@ _Kept: TypeAlias = tuple[str, str, Place | None]
 
 def _kept(failure: Failure, operand: Operand) -> _Kept | None:
     found = failure.plain_attribute(operand)
-    replica = any(each.replica for each in failure.event.running)  # it gets copies of buffers alone
-    if replica and found is None and operand.kept_by and operand.local:
+    if _in_replica(failure) and found is None and operand.kept_by and operand.local:
         return operand.local, operand.kept_by, operand.moved or operand.made
     return found
 
@@ -68,9 +67,13 @@ def _is_with(operand: Operand, guilty: Operand) -> bool:
 
 
 def _one_buffer(failure: Failure, script: Script, kept: _Kept) -> str | None:
-    replica = any(each.replica for each in failure.event.running)
     name, kept_by, made = kept
-    return _as_buffer(script, name.rpartition(".")[2], kept_by, made, replica)
+    return _as_buffer(script, name.rpartition(".")[2], kept_by, made, _in_replica(failure))
+
+
+def _in_replica(failure: Failure) -> bool:
+    """Whether a replica of a module runs: it gets copies of buffers alone."""
+    return any(each.replica for each in failure.event.running)
 
 
 def renewed_fix(failure: Failure, script: Script | None, guilty: Operand) -> Fix[Phrase] | None:

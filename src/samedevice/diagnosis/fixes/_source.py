@@ -164,6 +164,18 @@ class Script:
             None,
         )
 
+    def classes_of(self, name: str) -> list[ast.ClassDef]:
+        """A class and those of its bases that the script defines, the nearest first."""
+        classes = {node.name: node for node in self.nodes if isinstance(node, ast.ClassDef)}
+        found: list[ast.ClassDef] = []
+        waiting = [name]
+        while waiting:
+            node = classes.get(waiting.pop(0))
+            if node is not None and node not in found:
+                found.append(node)
+                waiting += [each.id for each in node.bases if isinstance(each, ast.Name)]
+        return found
+
     def bound(self, expression: str, scope: ast.AST, line: int, until: int) -> bool:
         """Whether what an expression begins with is bound before `line` and not again up to `until`."""
         name = re.match(r"[A-Za-z_]\w*", expression)

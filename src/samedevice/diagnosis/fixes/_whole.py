@@ -53,25 +53,12 @@ def _models(failure: Failure) -> Iterator[tuple[Script, list[ast.ClassDef]]]:
         if module is failure.block:
             return
         for source in sources:
-            chain = _chain(source, module.kind)
+            chain = source.classes_of(module.kind)
             if chain and (_listed(chain) is not None or _has_list(source, chain[-1])):
                 yield source, chain
                 break
         else:
             return
-
-
-def _chain(source: Script, name: str) -> list[ast.ClassDef]:
-    """A class and those of its file that it stands on, the nearest first."""
-    classes = {node.name: node for node in source.tree.body if isinstance(node, ast.ClassDef)}
-    found: list[ast.ClassDef] = []
-    waiting = [name]
-    while waiting:
-        node = classes.get(waiting.pop(0))
-        if node is not None and node not in found:
-            found.append(node)
-            waiting += [each.id for each in node.bases if isinstance(each, ast.Name)]
-    return found
 
 
 def _listed(chain: list[ast.ClassDef]) -> tuple[ast.ClassDef, ast.expr] | None:
@@ -103,7 +90,7 @@ def _has_list(source: Script, node: ast.ClassDef) -> bool:
                 continue
             file = _file_of(Path(source.file), statement)
             base = None if file is None or _LIST not in file.read_text("utf-8") else Script.read(str(file))
-            listed = None if base is None else _listed(_chain(base, each.name))
+            listed = None if base is None else _listed(base.classes_of(each.name))
             if listed is not None and isinstance(listed[1], ast.Constant) and listed[1].value is None:
                 return True
     return False

@@ -98,8 +98,7 @@ def _parts_meet(failure: Failure) -> Hint | None:
         return _in_the_model(failure, layers)
     if len({each.device for each in layers}) > 1 and not failure.weights:
         same = any(failure.related(one, other) for one in layers for other in layers if one is not other)
-        fresh = [each for each in layers if each.argument is None or each.argument != each.local]
-        odd = _away(failure, layers) or (fresh[-1] if len(fresh) == 1 else failure.odd(*layers))
+        odd = _away(failure, layers) or _fresh(failure, layers)
         if odd is None or (not same and cut is None):
             return None
         reason = _two_parts(failure, layers) if cut is None else _cut(failure, cut)
@@ -132,9 +131,14 @@ def _in_the_model(failure: Failure, layers: list[Operand]) -> Hint | None:
     summed = failure.op.startswith("add") and len({each.device for each in layers}) > 1
     if not summed or failure.weights:
         return None
-    fresh = [each for each in layers if each.argument is None or each.argument != each.local]
-    odd = fresh[-1] if len(fresh) == 1 else failure.odd(*layers)
+    odd = _fresh(failure, layers)
     return None if odd is None else Hint(6.4, _two_parts(failure, layers), odd.name)
+
+
+def _fresh(failure: Failure, layers: list[Operand]) -> Operand | None:
+    """The only one that was not handed in as it is, or else the odd one."""
+    fresh = [each for each in layers if each.argument is None or each.argument != each.local]
+    return fresh[-1] if len(fresh) == 1 else failure.odd(*layers)
 
 
 def _by_entries(layers: list[Operand]) -> bool:

@@ -19,14 +19,12 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from samedevice.events import InVain, Place
+from samedevice.events import InVain
 from samedevice.provenance import FrameFilter, resolve
 from samedevice.provenance.surroundings import modules_held, modules_in
 from samedevice.runtime.host.outgrown_copies import OutgrownCopies
 
 _FRAMES = 20
-Idle = tuple[str, Place]
-"""The class of an optimizer, and where it steps."""
 
 
 @dataclass(slots=True)
@@ -34,7 +32,7 @@ class _Watch:
     filter: FrameFilter
     working: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet)
     """Optimizers that had a gradient once."""
-    idle: dict[int, tuple[Idle, frozenset[int]]] = field(default_factory=dict)
+    idle: dict[int, tuple[InVain, frozenset[int]]] = field(default_factory=dict)
     """Those that had none, with the parameters that had gradients meanwhile, by their identity."""
     stepped: set[int] = field(default_factory=set)
     """Parameters of all optimizers that took a step, by their identity."""
@@ -57,7 +55,7 @@ class _Watch:
             place = None if site is None else resolve(site)
             graded = self._graded(frame)
             if place is not None and graded:
-                self.idle[id(optimizer)] = (type(optimizer).__name__, place), graded
+                self.idle[id(optimizer)] = InVain(type(optimizer).__name__, place), graded
 
     def _graded(self, frame: FrameType | None) -> frozenset[int]:
         """The parameters with gradients of the modules that the running functions hold."""
@@ -80,7 +78,7 @@ class _Watch:
 
     def told(self) -> tuple[InVain, ...]:
         """Those that never had one, while what had some is no optimizer's; and copies that were outgrown."""
-        idle = (InVain(*each) for each, graded in self.idle.values() if not graded & self.stepped)
+        idle = (each for each, graded in self.idle.values() if not graded & self.stepped)
         copies = (
             InVain(optimizer, at, name, device) for (name, device, optimizer), at in self.copies.found.items()
         )
