@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from samedevice.sweep._cuts import Cut
 
 Map = dict[str, Any]
 Given = dict[str, Any]
@@ -38,6 +41,10 @@ class Case:
     """What is done with the model on one GPU before it is called; `spread` and `load` do it themselves."""
     load: Callable[[str, Mapping[Any, int]], Any] | None = None
     """The public way: a fresh model by a mode of `device_map` and `max_memory`."""
+    modes: tuple[str, ...] = ("auto", "sequential")
+    """What `load` takes for a mode."""
+    cuts: Callable[[int], Iterator[Cut]] | None = None
+    """Its own placements over so many GPUs, where it is not placed by budgets of them."""
     origin: tuple[str, str, str, Mapping[str, Any]] | None = None
     """How a script makes it: library, class, class of its configuration, and what that is given."""
     folder: str | None = None

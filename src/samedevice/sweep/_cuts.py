@@ -38,6 +38,11 @@ class Cut:
         return dict(self.placed)
 
 
+def cut_of(placed: Sequence[tuple[str, Any]], memory: Mapping[Any, int]) -> Cut:
+    """A map that is no single device, and the budgets by which it came about."""
+    return Cut(_name(placed), tuple(memory.items()), tuple(placed))
+
+
 def walk(total: int, infer: Infer, limit: int = LIMIT) -> list[Cut]:
     """All cuts on two GPUs, at most `limit`, spread evenly over the model."""
     found: dict[tuple[tuple[str, Any], ...], Cut] = {}
@@ -49,7 +54,7 @@ def walk(total: int, infer: Infer, limit: int = LIMIT) -> list[Cut]:
             placed = _placed(infer, memory)
             seen[budget] = placed
             if _is_split(placed) and placed not in found:
-                found[placed] = Cut(_name(placed), tuple(memory.items()), placed)
+                found[placed] = cut_of(placed, memory)
         return seen[budget]
 
     waiting = deque([(0, 2 * total)])
@@ -73,7 +78,7 @@ def shares(total: int, gpus: int, infer: Infer) -> list[Cut]:
         memory.update({gpu: int(even * last) for gpu in range(1, gpus - 1)})
         placed = _placed(infer, memory)
         if _is_split(placed):
-            found.setdefault(placed, Cut(_name(placed), tuple(memory.items()), placed))
+            found.setdefault(placed, cut_of(placed, memory))
     return list(found.values())
 
 
@@ -83,7 +88,7 @@ def offloaded(total: int, infer: Infer) -> list[Cut]:
         memory: dict[Any, int] = {0: int(total / 2 * part), "cpu": _PLENTY}
         placed = _placed(infer, memory)
         if _is_split(placed):
-            return [Cut(_name(placed), tuple(memory.items()), placed)]
+            return [cut_of(placed, memory)]
     return []
 
 

@@ -1,4 +1,4 @@
-"""Models of diffusers as targets of a sweep: transformers, autoencoders and U-Nets, each by itself."""
+"""Models of diffusers as targets of a sweep, each by itself, and pipelines as a whole."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from types import SimpleNamespace
 from typing import Any
 
 from samedevice.sweep._case import Case, Listed, Untried
+from samedevice.sweep._pipelines import is_pipeline, pipeline_case
 from samedevice.sweep._placing import loaded_case, with_placement
-from samedevice.sweep._small import Recipe, reason_of, smallest
+from samedevice.sweep._small import Recipe, below, reason_of, smallest
+from samedevice.sweep._tiny import tiny
 
 _CLASS = re.compile(r"^class (\w+)\(([^)]*)\):", re.MULTILINE)
-_BASE = "ModelMixin"
+_BASES = {"models": "ModelMixin", "pipelines": "DiffusionPipeline"}
+"""What the classes of a folder stand on."""
 
 
 class DiffusersLibrary:
-    """Every public class that stands on `ModelMixin`."""
+    """Every public class that stands on `ModelMixin` or `DiffusionPipeline`."""
 
     def prepare(self) -> None:
         """Import what all models share."""
@@ -32,32 +35,51 @@ class DiffusersLibrary:
         importlib.import_module(name.partition(":")[0])
 
     def targets(self) -> Iterator[Listed]:
-        """Public classes with that base, as the sources say; nothing is imported."""
+        """Public classes with these bases, as the sources say; nothing is imported."""
         diffusers = importlib.import_module("diffusers")
         root = Path(str(diffusers.__file__)).parent
         public = set(dir(diffusers))
-        for path in sorted((root / "models").rglob("*.py")):
-            source = path.read_text("utf-8")
-            module = ".".join(path.relative_to(root.parent).with_suffix("").parts)
-            for name, bases in _CLASS.findall(source):
-                if name in public and _BASE in re.findall(r"\w+", bases):
-                    yield Listed(f"{module}:{name}", hashlib.sha256(source.encode()).hexdigest()[:16])
+        for folder, base in _BASES.items():
+            sources = {path: path.read_text("utf-8") for path in sorted((root / folder).rglob("*.py"))}
+            bases = {
+                name: re.findall(r"\w+", written)
+                for source in sources.values()
+                for name, written in _CLASS.findall(source)
+            }
+            for path, source in sources.items():
+                module = ".".join(path.relative_to(root.parent).with_suffix("").parts)
+                mark = hashlib.sha256(source.encode()).hexdigest()[:16]
+                for name, _ in _CLASS.findall(source):
+                    if name in public and name != base and base in below(name, bases):
+                        yield Listed(f"{module}:{name}", mark)
 
     def case(self, name: str, actions: tuple[str, ...]) -> Case:
         """Build it as small as it runs, from the defaults of its constructor. Raises `Untried`."""
         module, _, kind = name.partition(":")
         try:
-            model_class = getattr(importlib.import_module(module), kind)
-            values = _defaults(model_class)
+            found = getattr(importlib.import_module(module), kind)
         except Exception as error:  # anything: it is foreign code
-            raise Untried(f"configuration: {reason_of(error)}") from error
-        recipe = Recipe(
-            model_class,
-            lambda changed: SimpleNamespace(**changed),
-            lambda config: model_class(**vars(config)),
-            "inputs-diffusers.toml",
-        )
-        return loaded_case(model_class, smallest(recipe, values), _spreadable)
+            raise Untried(f"import: {reason_of(error)}") from error
+        if is_pipeline(found):
+            return pipeline_case(found)
+        return _model_case(found)
+
+
+def _model_case(model_class: Any) -> Case:
+    try:
+        values = _defaults(model_class)
+    except Untried:
+        raise
+    except Exception as error:  # anything: it is foreign code
+        raise Untried(f"configuration: {reason_of(error)}") from error
+    recipe = Recipe(
+        model_class,
+        lambda changed: SimpleNamespace(**changed),
+        lambda config: model_class(**vars(config)),
+        "inputs-diffusers.toml",
+        tiny,
+    )
+    return loaded_case(model_class, smallest(recipe, values), _spreadable)
 
 
 def _defaults(model_class: Any) -> dict[str, Any]:

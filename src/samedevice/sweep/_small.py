@@ -25,6 +25,8 @@ _LABELS_TRIED = 8
 _PATIENCE = 8.0
 """Seconds of the processor after which no other size of a model is tried."""
 _GPU = "cuda:0"
+_TINY = Scale(0)
+"""The size that a recipe has itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class Recipe:
     """A model with a configuration."""
     table: str = INPUTS
     """The inputs of its library."""
+    tiny: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
+    """A size that is tried before all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +65,16 @@ def smallest(recipe: Recipe, values: Mapping[str, Any]) -> Made:
     hopeless: set[tuple[bool, int]] = set()
     reason, tried = "", ""
     began = time.process_time()
-    for whole, scale in itertools.product((True, False), SCALES):
+    scales = SCALES if recipe.tiny is None else (_TINY, *SCALES)
+    for whole, scale in itertools.product((True, False), scales):
         if time.process_time() - began > _PATIENCE:
             break
         if whole:
             try:
-                config = recipe.configure(shrunk(values, scale))
+                small = (
+                    shrunk(values, scale) if recipe.tiny is None or scale != _TINY else recipe.tiny(values)
+                )
+                config = recipe.configure(small)
                 built[scale] = _built(recipe, config), config
             except Exception as error:  # anything: it is foreign code
                 reason = reason or f"build: {reason_of(error)}"
@@ -81,16 +89,20 @@ def smallest(recipe: Recipe, values: Mapping[str, Any]) -> Made:
     raise Untried(f"run: {tried}" if tried else reason)
 
 
+def _in_size(recipe: Recipe, values: Mapping[str, Any], scale: Scale) -> dict[str, Any]:
+    return shrunk(values, scale) if recipe.tiny is None or scale != _TINY else recipe.tiny(values)
+
+
 def _built(recipe: Recipe, config: Any) -> Any:
     import torch
 
     torch.manual_seed(0)
-    with _at_most(_MOST_PARAMETERS):
+    with at_most(_MOST_PARAMETERS):
         return recipe.build(config).eval()
 
 
 @contextlib.contextmanager
-def _at_most(parameters: int) -> Iterator[None]:
+def at_most(parameters: int) -> Iterator[None]:
     """Raises `Untried` as soon as a module gets one parameter more, before that is given its values."""
     from torch.nn.modules.module import register_module_parameter_registration_hook
 
@@ -175,6 +187,8 @@ def _asked(recipe: Recipe) -> Asked:
 
 
 def size_of(scale: Scale) -> str:
+    if scale == _TINY:
+        return "tiny"
     whole = not (scale.layers or scale.vocabulary or scale.pictures)
     return "default" if whole else f"1/{scale.divisor}"
 
@@ -182,3 +196,14 @@ def size_of(scale: Scale) -> str:
 def reason_of(error: BaseException) -> str:
     """The first line of an error, with its class."""
     return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:300]
+
+
+def below(name: str, bases: Mapping[str, list[str]]) -> set[str]:
+    """The class, and all that it stands on."""
+    waiting, seen = [name], set[str]()
+    while waiting:
+        each = waiting.pop()
+        if each not in seen:
+            seen.add(each)
+            waiting += bases.get(each, [])
+    return seen

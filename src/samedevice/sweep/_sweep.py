@@ -130,7 +130,9 @@ def _recipes() -> str:
     return "+" + hashlib.sha256(b"".join(tables)).hexdigest()[:8]
 
 
-_TABLES = ("shrinking.toml", "inputs.toml", "inputs-diffusers.toml", "layers.toml", "packages.toml")
+_TABLES = (
+    *("shrinking.toml", "tiny.toml", "inputs.toml", "inputs-diffusers.toml", "layers.toml", "packages.toml"),
+)
 
 
 def _known(targets: Iterable[Target]) -> set[str]:

@@ -13,7 +13,7 @@ from typing import Any
 from samedevice.sweep._case import Case, Listed, Untried
 from samedevice.sweep._placing import loaded_case, with_placement
 from samedevice.sweep._scripts import changes_of
-from samedevice.sweep._small import Recipe, reason_of, smallest
+from samedevice.sweep._small import Recipe, below, reason_of, smallest
 
 
 class TransformersLibrary:
@@ -44,9 +44,9 @@ class TransformersLibrary:
         sources = {path: path.read_text("utf-8") for path in sorted(folder.glob("*/modeling_*.py"))}
         shared = (folder.parent / "modeling_layers.py").read_text("utf-8")
         bases = {
-            name: re.findall(r"\w+", below)
+            name: re.findall(r"\w+", written)
             for source in sources.values()
-            for name, below in _CLASS.findall(source)
+            for name, written in _CLASS.findall(source)
         }
         runs = {
             name
@@ -59,8 +59,8 @@ class TransformersLibrary:
             print_of = hashlib.sha256(source.encode()).hexdigest()[:16]
             module = f"transformers.models.{path.parent.name}.{path.stem}"
             for name, _ in _CLASS.findall(source):
-                below = _below(name, bases)
-                model = any(each.endswith(_BASE) for each in below) and not below.isdisjoint(runs)
+                above = below(name, bases)
+                model = any(each.endswith(_BASE) for each in above) and not above.isdisjoint(runs)
                 if name in public and not name.endswith(_BASE) and model:
                     yield Listed(f"{module}:{name}", print_of)
 
@@ -105,17 +105,6 @@ def case_of(model_class: Any, values: Mapping[str, Any], package: str | None = N
 _BASE = "PreTrainedModel"
 _BODY = re.compile(r"^class (\w+)\b[^\n]*\n((?:[ \t#)\n].*\n|\n)*)", re.MULTILINE)
 _CLASS = re.compile(r"^class (\w+)\(([^)]*)\):", re.MULTILINE)
-
-
-def _below(name: str, bases: Mapping[str, list[str]]) -> set[str]:
-    """The class, and all that it stands on."""
-    waiting, seen = [name], set[str]()
-    while waiting:
-        each = waiting.pop()
-        if each not in seen:
-            seen.add(each)
-            waiting += bases.get(each, [])
-    return seen
 
 
 def _spreadable(case: Case) -> Case:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -119,6 +120,8 @@ class _Trial:
     def _cuts(self, machine: Machine, case: Case) -> Iterator[Cut]:
         if "offload" in self._asked.actions:
             yield from (Cut(f"{way} offload", (), (), way) for way in case.offloads)
+        if case.cuts is not None:
+            yield from itertools.islice(case.cuts(len(machine.gpus)), self._asked.cuts)
         if case.infer is None or case.sizes is None:
             return
         total, gpus = case.sizes(case.model)[""], len(machine.gpus)
@@ -194,7 +197,7 @@ class _Trial:
             if statement not in left or (cut.name, action) in tried:
                 continue
             tried.add((cut.name, action))
-            for mode in ("auto", "sequential"):
+            for mode in case.modes:
                 seen = set(self._loaded(vm, case, mode, cut, action))
                 for each in [each for each in left if each in seen]:
                     del left[each]

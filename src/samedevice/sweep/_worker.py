@@ -171,7 +171,10 @@ def _warm_up() -> None:
         layer(torch.ones(1, 2, device="cuda:0")).sum().backward()
 
 
-_TOLD = (*("torch", "transformers", "accelerate", "peft", "diffusers", "timm", "torchvision", "samedevice"),)
+_TOLD = (
+    *("torch", "transformers", "accelerate", "peft", "diffusers", "timm", "torchvision", "samedevice"),
+    *("sentence-transformers", "torch_geometric", "torchmetrics"),
+)
 """Packages whose releases are told with the results."""
 
 
