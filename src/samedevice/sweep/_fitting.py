@@ -309,5 +309,5 @@ def _changed(
                 yield {**values, name: value + came - wanted}
         elif isinstance(value, (list, tuple)) and wanted in value:
             yield {**values, name: type(value)(came if each == wanted else each for each in value)}
-        elif value is None and "channels" in name:
+        elif value is None and _CHANNELS.fullmatch(str(name)):
             yield {**values, name: came}

@@ -17,7 +17,7 @@ from typing import Any
 
 from samedevice.sweep._case import Untried
 from samedevice.sweep._small import at_most
-from samedevice.sweep._tiny import tiny, tokens
+from samedevice.sweep._tiny import tiny, tiny_with_levels, tokens
 
 _LENGTH = 77
 """Most tokens of a text."""
@@ -120,8 +120,13 @@ def _of_class(name: str, wanted: Any) -> Part | None:
             name, lambda changed: _model(lambda: concrete(concrete.config_class.from_dict(changed))), values
         )
     if issubclass(wanted, torch.nn.Module):
-        values = tiny(_defaults(wanted))
-        return Part(name, lambda changed: _model(lambda: wanted(**changed)), values)
+        defaults = _defaults(wanted)
+        part = Part(name, lambda changed: _model(lambda: wanted(**changed)), tiny(defaults))
+        try:
+            part.build()
+        except Exception:  # its levels cannot be fewer, or something else is missing
+            part.values = tiny_with_levels(defaults)
+        return part
     if hasattr(wanted, "config_name"):  # a part with settings and no weights, such as a guider
         return Part(name, lambda _: wanted())
     return None

@@ -14,6 +14,8 @@ from importlib.resources import files
 from typing import Any, Literal
 
 _Kind = Literal["keep", "width", "most", "split", "levels", "first", "places"]
+_WHOLE = "all levels"
+"""Stands beside the fields of a network that keeps its levels."""
 _TOKENS = 1000
 """A vocabulary ends here; special tokens beyond it come in front of it."""
 _HEAD = 16
@@ -51,9 +53,10 @@ def _row_of(name: str) -> _Row | None:
     return next((row for row in _rows() if row.pattern.fullmatch(name)), None)
 
 
-def tiny(values: Mapping[str, Any]) -> dict[str, Any]:
+def tiny(values: Mapping[str, Any], around: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The same configuration with small numbers; parts that are configurations themselves, too."""
-    made = {name: _small(name, value, values) for name, value in values.items()}
+    beside = {**(around or {}), **values}
+    made = {name: _small(name, value, beside) for name, value in values.items()}
     depth = next((made[name] for name in _DEPTHS if isinstance(made.get(name), int)), 0)
     for name, value in made.items():
         row = _row_of(name) if isinstance(name, str) else None
@@ -64,15 +67,33 @@ def tiny(values: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
+def tiny_with_levels(values: Mapping[str, Any]) -> dict[str, Any]:
+    """With small numbers, and all levels of a network."""
+    return tiny(values, {_WHOLE: True})
+
+
 def others(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Values that are tried where these do not go together with other parts."""
-    return [{**values, **other} for other in _others() if other.keys() <= values.keys()]
+    found = []
+    for row in _others():
+        new = row.get("values", {})
+        filled = {name: value for name, value in row.get("fill", {}).items() if values.get(name, 0) is None}
+        if new.keys() <= values.keys() and (new or filled):
+            found.append({**values, **new, **filled})
+    return found
+
+
+@cache
+def _within() -> Mapping[str, Mapping[str, Any]]:
+    text = files("samedevice.sweep").joinpath("tiny.toml").read_text("utf-8")
+    found: Mapping[str, Mapping[str, Any]] = tomllib.loads(text)["within"]
+    return found
 
 
 @cache
 def _others() -> tuple[Mapping[str, Any], ...]:
     text = files("samedevice.sweep").joinpath("tiny.toml").read_text("utf-8")
-    return tuple(row["values"] for row in tomllib.loads(text)["other"])
+    return tuple(tomllib.loads(text)["other"])
 
 
 def is_count(name: str) -> bool:
@@ -81,14 +102,12 @@ def is_count(name: str) -> bool:
     return row is not None and row.kind in ("most", "places")
 
 
-_LEVELS = {"down_block_types", "up_block_types"}
-"""Fields of a network that says its levels one by one."""
 _DEPTHS = ("num_hidden_layers", "num_layers", "depth", "n_layer")
 
 
 def _small(name: Any, value: Any, beside: Mapping[str, Any]) -> Any:
     if isinstance(value, Mapping):
-        return tiny(value)
+        return {**tiny(value, beside), **_within().get(str(name), {})}
     row = _row_of(name) if isinstance(name, str) else None
     if row is not None and value is None:
         return row.missing
@@ -100,7 +119,7 @@ def _small(name: Any, value: Any, beside: Mapping[str, Any]) -> Any:
         case "first" if isinstance(value, (list, tuple)):
             return value[:1]
         case "levels":
-            if isinstance(value, (list, tuple)) and len(value) > 2 and _LEVELS <= beside.keys():
+            if isinstance(value, (list, tuple)) and len(value) > 2 and not beside.get(_WHOLE):
                 value = type(value)((value[0], value[-1]))
             return _at_most(value, row.most)
         case "split" if isinstance(value, (list, tuple)) and value:
