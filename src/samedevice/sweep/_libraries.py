@@ -25,6 +25,10 @@ def library_of(package: str) -> Library:
         from samedevice.sweep._peft import PeftLibrary
 
         return PeftLibrary()
+    if package in ("sentence-transformers", "sentence_transformers"):
+        from samedevice.sweep._sentences import SentencesLibrary
+
+        return SentencesLibrary()
     if package in built_packages():
         from samedevice.sweep._built import BuiltLibrary
 
@@ -40,4 +44,4 @@ def library_of(package: str) -> Library:
     raise UsageError(Phrase("sweep.unknown", package=package, known=", ".join(KNOWN)))
 
 
-KNOWN = ("transformers", "diffusers", "peft", *built_packages(), *layer_packages())
+KNOWN = ("transformers", "diffusers", "peft", "sentence-transformers", *built_packages(), *layer_packages())

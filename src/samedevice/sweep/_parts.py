@@ -17,7 +17,7 @@ from typing import Any
 
 from samedevice.sweep._case import Untried
 from samedevice.sweep._small import at_most
-from samedevice.sweep._tiny import tiny, tiny_with_levels, tokens
+from samedevice.sweep._tiny import tiny, tiny_part, tokens
 
 _LENGTH = 77
 """Most tokens of a text."""
@@ -121,11 +121,11 @@ def _of_class(name: str, wanted: Any) -> Part | None:
         )
     if issubclass(wanted, torch.nn.Module):
         defaults = _defaults(wanted)
-        part = Part(name, lambda changed: _model(lambda: wanted(**changed)), tiny(defaults))
+        part = Part(name, lambda changed: _model(lambda: wanted(**changed)), tiny_part(defaults))
         try:
             part.build()
         except Exception:  # its levels cannot be fewer, or something else is missing
-            part.values = tiny_with_levels(defaults)
+            part.values = tiny_part(defaults, levels=True)
         return part
     if hasattr(wanted, "config_name"):  # a part with settings and no weights, such as a guider
         return Part(name, lambda _: wanted())
@@ -195,7 +195,7 @@ def _tokenizer(wanted: Any) -> Any:
     numbers = {piece: place for place, piece in enumerate(_PIECES)}
     scores = [(piece, -1.0) for piece in _PIECES]
     if not hasattr(wanted, "pad_token"):  # a choice of tokenizers, of which any will do
-        return _plain_tokenizer()
+        return plain_tokenizer()
     first: Exception | None = None
     for values in ({"vocab": numbers, "merges": []}, {"vocab": numbers}, {"vocab": scores}, {}):
         try:
@@ -212,7 +212,8 @@ def _tokenizer(wanted: Any) -> Any:
     raise first or Untried("no vocabulary")
 
 
-def _plain_tokenizer() -> Any:
+def plain_tokenizer() -> Any:
+    """A tokenizer whose words are letters, of no model's class."""
     tokenizers = importlib.import_module("tokenizers")
     numbers = {piece: place for place, piece in enumerate(_PIECES)}
     letters = tokenizers.Tokenizer(tokenizers.models.BPE(numbers, [], unk_token=_UNKNOWN))
@@ -231,7 +232,7 @@ def _processor(wanted: Any) -> Any:
     given: dict[str, Any] = {}
     for name in inspect.signature(wanted.__init__).parameters:
         if "tokenizer" in name:
-            given[name] = _plain_tokenizer()
+            given[name] = plain_tokenizer()
         elif "image_processor" in name:
             given[name] = _listed(wanted, "image_processing")
         elif "video_processor" in name:

@@ -132,6 +132,7 @@ def _recipes() -> str:
 
 _TABLES = (
     *("shrinking.toml", "tiny.toml", "inputs.toml", "inputs-diffusers.toml", "layers.toml", "packages.toml"),
+    "sentences.toml",
 )
 
 

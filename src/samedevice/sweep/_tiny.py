@@ -13,9 +13,11 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-_Kind = Literal["keep", "width", "most", "split", "levels", "first", "places"]
+_Kind = Literal["keep", "width", "most", "depth", "split", "levels", "first", "places"]
 _WHOLE = "all levels"
 """Stands beside the fields of a network that keeps its levels."""
+_SHORT = "one block"
+"""Stands beside the fields of a part of a pipeline, of which one block of a kind is enough."""
 _TOKENS = 1000
 """A vocabulary ends here; special tokens beyond it come in front of it."""
 _HEAD = 16
@@ -67,9 +69,9 @@ def tiny(values: Mapping[str, Any], around: Mapping[str, Any] | None = None) -> 
     return made
 
 
-def tiny_with_levels(values: Mapping[str, Any]) -> dict[str, Any]:
-    """With small numbers, and all levels of a network."""
-    return tiny(values, {_WHOLE: True})
+def tiny_part(values: Mapping[str, Any], *, levels: bool = False) -> dict[str, Any]:
+    """A part of a pipeline, on request with all levels of a network."""
+    return tiny(values, {_WHOLE: levels, _SHORT: not levels})
 
 
 def others(values: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -99,7 +101,7 @@ def _others() -> tuple[Mapping[str, Any], ...]:
 def is_count(name: str) -> bool:
     """Whether a field says how many of something there are, which fits or does not fit nothing."""
     row = _row_of(name)
-    return row is not None and row.kind in ("most", "places")
+    return row is not None and row.kind in ("most", "depth", "places")
 
 
 _DEPTHS = ("num_hidden_layers", "num_layers", "depth", "n_layer")
@@ -116,6 +118,8 @@ def _small(name: Any, value: Any, beside: Mapping[str, Any]) -> Any:
     match row.kind:
         case "width" | "most":
             return _at_most(value, row.most)
+        case "depth":
+            return _at_most(value, 1 if beside.get(_SHORT) else row.most)
         case "first" if isinstance(value, (list, tuple)):
             return value[:1]
         case "levels":

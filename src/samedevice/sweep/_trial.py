@@ -275,14 +275,20 @@ def _placed(case: Case, cut: Cut | None) -> Any:
 def _call(case: Case, model: Any, action: str) -> None:
     home = _home(model)
     on_gpu = [
-        {name: each.to(home) if hasattr(each, "to") else each for name, each in given.items()}
-        for given in (case.inputs, case.labels)
+        {name: _sent(each, home) for name, each in given.items()} for given in (case.inputs, case.labels)
     ]
     try:
         ACTIONS[action](model, on_gpu[0], on_gpu[1])
     finally:
         if action in CHANGES_MODEL:
             model.eval()
+
+
+def _sent(value: Any, home: Any) -> Any:
+    """On that device, as trainers send it: tensors in lists, too."""
+    if isinstance(value, list):
+        return [_sent(each, home) for each in value]
+    return value.to(home) if hasattr(value, "to") else value
 
 
 def _home(model: Any) -> Any:
