@@ -23,7 +23,7 @@ _PATIENCE = 15.0
 """Seconds of the processor after which nothing is changed any more."""
 _RUN = 5.0
 """Seconds of the processor for one run."""
-_RUNS = 60
+_RUNS = 120
 _NUMBERS = 2_500_000
 """Most numbers that a module is given."""
 
@@ -227,7 +227,10 @@ class _Watch:
 def _moves(fitting: Fitting, now: Try, failure: Failure) -> Iterator[Try]:
     """What may mend a failure, the likeliest first."""
     yield from _sizes(fitting, now, failure)
-    yield from _channels(fitting, now, failure)
+    for left_out in sorted(now.without):
+        yield replace(now, without=now.without - {left_out})
+    if now.without:
+        yield replace(now, without=frozenset())
     for part in fitting.parts:
         for values in others(now.values[part.name]):
             yield replace(now, values={**now.values, part.name: values})
@@ -236,13 +239,10 @@ def _moves(fitting: Fitting, now: Try, failure: Failure) -> Iterator[Try]:
         for other in range(count):
             if other != at:
                 yield replace(now, choices={**now.choices, name: other})
-    for left_out in sorted(now.without):
-        yield replace(now, without=now.without - {left_out})
-    if now.without:
-        yield replace(now, without=frozenset())
     for name in fitting.optional:
         if name not in now.otherwise:
             yield replace(now, otherwise=now.otherwise | {name})
+    yield from _channels(fitting, now, failure)
 
 
 def _sizes(fitting: Fitting, now: Try, failure: Failure) -> Iterator[Try]:

@@ -30,6 +30,7 @@ _PACKAGE = "sentence_transformers"
 _TABLE = "sentences.toml"
 _WORDS = ("a red cat", "the dog on a mat", "one more text", "a b c")
 _BATCH = 4
+_CUTS = 6
 
 
 class SentencesLibrary:
@@ -301,4 +302,4 @@ def _cuts(model: Any, gpus: int) -> Iterator[Cut]:
             placement.infer_auto_device_map(model, max_memory=dict(memory), no_split_module_classes=blocks)
         )
 
-    return iter(walk(total, infer) if gpus > 1 else ())
+    return iter(walk(total, infer, _CUTS) if gpus > 1 else ())
