@@ -22,6 +22,10 @@ _CUT_BLOCK = "block-split-across-devices"
 """The cause of which one line repairs a whole file: the list of blocks that stay whole."""
 
 
+_MOVED = "dispatched-model-moved"
+"""The cause of all that a model fails at whose hooks still send inputs to where its weights were."""
+_LEFT = "module-left-on-other-device"
+"""The cause of weights that nothing brings; on the host they are those of a part that is offloaded."""
 _LABELS = "loss-or-label-on-other-device"
 """The cause of heads that compute their own loss, by whatever name they take the labels."""
 
@@ -58,7 +62,13 @@ def root_of(event: Event, verdict: Verdict | Finding[Phrase]) -> str:
         return f"block cut in {library_path(_of_block(event).file)}"
     if verdict.cause == _LABELS:
         return "labels of the caller meet a loss on another GPU"
+    if verdict.cause == _MOVED:
+        return "a model that a map had spread was moved"
     operand = _odd(event, verdict)
+    if verdict.cause == _LEFT and operand is not None and operand.device == "cpu" and operand.role:
+        return f"weights in host memory that {library_path(_called(event).file)} reads"
+    if event.module is None and any(_is_of_method(each) for each in event.operands):
+        return "what a method other than forward computed stays on the GPU of its part"
     if operand is None:
         return f"statement {_plain(_code(event.at))}"
     if operand.argument or operand.from_argument:
@@ -95,6 +105,25 @@ def _is_in_cut_block(event: Event) -> bool:
 def _of_block(event: Event) -> Place:
     """The innermost `forward`: what a block calls outside its file is not what is cut."""
     return next((place for place in reversed(event.stack) if place.function == "forward"), event.at)
+
+
+_INNER = {"forward", "__call__", "_call_impl", "_wrapped_call_impl", "wrapper"}
+
+
+def _called(event: Event) -> Place:
+    """The innermost function that is no `forward`: what the code around a module called."""
+    return next((place for place in reversed(event.stack) if place.function not in _INNER), event.at)
+
+
+def _is_of_method(operand: Operand) -> bool:
+    """Whether a hook sent its inputs elsewhere, in a method whose results no hook brings back."""
+    first = next(iter(operand.lineage), None)
+    return (
+        first is not None
+        and first.kind == "hook"
+        and first.at is not None
+        and first.at.function not in ("forward", "<module>")
+    )
 
 
 def _odd(event: Event, verdict: Verdict | Finding[Phrase]) -> Operand | None:

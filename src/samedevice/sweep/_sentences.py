@@ -11,6 +11,7 @@ import copy
 import hashlib
 import importlib
 import inspect
+import itertools
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -193,61 +194,88 @@ def _given(found: Any, encoder: Any) -> Given:
             parameter.VAR_POSITIONAL,
         )
         if name in table["values"] and (needed or name in always):
-            given[name] = _value(table["values"][name], encoder, found)
-        elif needed and name != "model":
+            given[name] = _value(table["values"][name], encoder)
+        elif needed and name not in ("model", "loss"):
             raise Untried(f"nothing is known to give for {name}")
     return given
 
 
-def _value(value: Any, encoder: Any, found: Any) -> Any:
+def _value(value: Any, encoder: Any) -> Any:
     if not isinstance(value, Mapping) or "make" not in value:
         return copy.deepcopy(value)
     if value["make"] == "tokenizer":
         return plain_tokenizer()
     if value["make"] == "encoder":
         return copy.deepcopy(encoder)
-    return _plain_loss(found)(encoder)
+    raise AssertionError(f"{_TABLE} makes nothing of {value['make']!r}")
 
 
-def _plain_loss(found: Any) -> Any:
-    """The first loss beside another one that wants a model and nothing else, and takes pairs."""
+def _losses_beside(found: Any) -> Iterator[Any]:
+    """The other losses of the same encoder."""
     package = importlib.import_module(found.__module__.rpartition(".")[0])
     for name in package.__all__:
         each: Any = getattr(package, name)
-        if each is found or not _is_tried(each, "losses"):
-            continue
-        parameters = list(inspect.signature(each.__init__).parameters.values())[1:]
-        if [one.name for one in parameters if one.default is one.empty] == ["model"]:
-            return each
-    raise Untried("no loss stands beside it")
+        if each is not found and _is_tried(each, "losses"):
+            yield each
+
+
+def _wants(found: Any) -> set[str]:
+    parameters = list(inspect.signature(found.__init__).parameters.values())[1:]
+    return {each.name for each in parameters if each.default is each.empty and each.kind != each.VAR_KEYWORD}
+
+
+def _ways(found: Any) -> Iterator[Callable[[Any], Any]]:
+    """How a loss is made of an encoder: alone, around another loss, or inside of one that takes a loss."""
+
+    def alone(encoder: Any) -> Any:
+        return found(encoder, **_given(found, encoder))
+
+    def around(inner: Any) -> Callable[[Any], Any]:
+        return lambda encoder: found(
+            encoder, **{**_given(found, encoder), "loss": inner(encoder, **_given(inner, encoder))}
+        )
+
+    def inside(outer: Any) -> Callable[[Any], Any]:
+        return lambda encoder: outer(encoder, **{**_given(outer, encoder), "loss": alone(encoder)})
+
+    if "loss" not in _wants(found):
+        yield alone
+    plain = [each for each in _losses_beside(found) if _wants(each) == {"model"}]
+    if "loss" in inspect.signature(found.__init__).parameters:
+        yield from map(around, plain)
+    elif _wants(found) == {"model"}:
+        takers = [each for each in _losses_beside(found) if "loss" in _wants(each)]
+        yield from map(inside, takers)
 
 
 def _of_loss(encoder_class: Any, found: Any) -> Case:
     sizes = Sizes(SimpleNamespace(), "", _TABLE)
-    reason = "no form"
-
-    def with_loss(encoder: Any) -> Any:
-        return found(encoder, **_given(found, encoder)).to(encoder.device)
-
+    reason = ""
     for settings in ({}, {"num_labels": 1}, {"num_labels": 2}):
         try:
             folder = _saved(encoder_class(_folder(), device="cpu", **settings))
         except TypeError:  # this encoder has no such argument
             break
-        for form in _table()["form"]:
+        for way, form in itertools.product(_ways(found), _table()["form"]):
             texts = _lists(form["lists"]) if "lists" in form else _texts(form["columns"])
             labels: Any = make(form["labels"], sizes) if "labels" in form else None
             if "lists" in form:
                 labels = [labels.clone() for _ in range(_BATCH)]
             try:
                 encoder = encoder_class(folder, device="cpu")
-                made = _Bench(encoder, with_loss(encoder))(texts, labels)
+                made = _Bench(encoder, way(encoder))(texts, labels)
                 made.loss.backward()
             except Exception as error:  # anything: it is foreign code
-                reason = reason_of(error)
+                reason = reason or reason_of(error)
                 continue
-            return _case(encoder_class, folder, with_loss, {"texts": texts}, {"labels": labels})
+            return _case(
+                encoder_class, folder, _as_the_trainer_moves_it(way), {"texts": texts}, {"labels": labels}
+            )
     raise Untried(f"run: {reason}")
+
+
+def _as_the_trainer_moves_it(way: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda encoder: way(encoder).to(encoder.device)
 
 
 def _with_module(encoder_class: Any, found: Any) -> Iterator[str]:
