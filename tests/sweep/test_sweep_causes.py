@@ -108,3 +108,34 @@ def test_a_class_of_an_older_file_has_the_cause_that_was_told_once():
     targets = [target("A", told("labels"), RUN), target("B", RUN)]
     (made,) = roots_of(targets, {mark_of("a.py:7", "labels"): told("labels")})
     assert made.targets == ("A", "B")
+
+
+def test_a_model_that_was_moved_under_its_hooks_is_one_cause():
+    seen = [event(replace(HEAD, line=line), LOGITS, LABELS, op="aten.addmm.default") for line in (7, 9)]
+    moved = [root_of(each, replace(verdict_of(each), cause="dispatched-model-moved")) for each in seen]
+    assert moved == ["a model that a map had spread was moved"] * 2
+
+
+def test_weights_that_an_offload_left_are_one_cause_for_each_file_that_is_called():
+    decode = Place("/x/site-packages/lib/vae.py", 3, "_decode", "self.decoder(z)")
+    inner = Place("/x/site-packages/lib/up.py", 9, "forward", "self.conv(x)")
+    weight = Operand("weight", "cpu", (3,), "float32", parameter="decoder.conv.weight", role="parameter")
+    seen = replace(event(inner, LOGITS, weight, op="aten.convolution.default"), stack=(decode, inner))
+    verdict = replace(verdict_of(seen), cause="module-left-on-other-device", guilty="weight")
+    assert root_of(seen, verdict) == "weights in host memory that lib/vae.py reads"
+    on_gpu = replace(seen, operands=(LOGITS, replace(weight, device="cuda:0")))
+    assert root_of(on_gpu, verdict) == "parameter weight in self.conv(x)"
+
+
+def test_what_a_part_computed_is_one_cause_for_all_lines_of_a_pipeline():
+    call = Place("/x/site-packages/lib/pipe.py", 3, "__call__", "x = cat(a, b)")
+    hook = Decision("hook", "cuda:0", Place("/x/vae.py", 8, "_encode", "self.encoder(x)"), inherited=True)
+    latents = Operand("latents", "cuda:0", (3,), "float32", lineage=(hook,))
+    made = Operand("noise", "cuda:1", (3,), "float32", lineage=(Decision("created", "cuda:1", call),))
+    seen = replace(event(call, latents, made, op="aten.cat.default"), stack=(call,))
+    verdict = replace(verdict_of(seen), guilty=None)
+    assert root_of(seen, verdict) == "what a part of a pipeline computed stays on the GPU of that part"
+    in_script = replace(seen, stack=(replace(call, function="generate"),))
+    assert root_of(in_script, verdict) != root_of(seen, verdict)
+    meta = replace(seen, operands=(latents, replace(made, device="meta", lineage=())))
+    assert root_of(meta, verdict) == "made on the meta device, where offloaded weights are"

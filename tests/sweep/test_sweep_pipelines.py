@@ -1,4 +1,4 @@
-"""Pipelines: parts from annotations, sizes that come to fit, offloads and placements; made up, without diffusers."""
+"""Pipelines: parts from annotations, sizes that come to fit, offloads and placements, all of it made up."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_a_placed_pipeline_is_tried_and_only_what_no_hook_moves_is_told(reads):
     found = [each for each in told if each["kind"] == "finding"]
     assert bool(found) is reads
     if reads:
-        lines = open(__file__).read().splitlines()  # noqa: PTH123, SIM115 # the statement is in this file
+        lines = open(__file__).read().splitlines()  # noqa: PTH123 # the statement is in this file
         assert "self.head.scale" in lines[int(found[0]["statement"].rpartition(":")[2]) - 1]
 
 
@@ -223,8 +223,9 @@ def test_offloads_are_those_that_the_release_has():
 
 def test_numbers_become_small_and_go_on_fitting():
     values = {
-        "num_layers": 19, "attention_head_dim": 128, "num_attention_heads": 24, "axes_dims_rope": (16, 56, 56),
-        "joint_attention_dim": 4096, "in_channels": 64, "patch_size": 2, "eos_token_id": 49407,
+        "num_layers": 19, "attention_head_dim": 128, "num_attention_heads": 24,
+        "axes_dims_rope": (16, 56, 56), "joint_attention_dim": 4096, "in_channels": 64,
+        "patch_size": 2, "eos_token_id": 49407,
         "image_token_id": 151655, "sample_size": None,
     }  # fmt: skip
     made = tiny(values)

@@ -67,8 +67,10 @@ def root_of(event: Event, verdict: Verdict | Finding[Phrase]) -> str:
     operand = _odd(event, verdict)
     if verdict.cause == _LEFT and operand is not None and operand.device == "cpu" and operand.role:
         return f"weights in host memory that {library_path(_called(event).file)} reads"
-    if event.module is None and any(_is_of_method(each) for each in event.operands):
-        return "what a method other than forward computed stays on the GPU of its part"
+    if any(each.device == "meta" for each in event.operands):
+        return "made on the meta device, where offloaded weights are"
+    if any(_is_of_part(event, each) for each in event.operands):
+        return "what a part of a pipeline computed stays on the GPU of that part"
     if operand is None:
         return f"statement {_plain(_code(event.at))}"
     if operand.argument or operand.from_argument:
@@ -115,15 +117,12 @@ def _called(event: Event) -> Place:
     return next((place for place in reversed(event.stack) if place.function not in _INNER), event.at)
 
 
-def _is_of_method(operand: Operand) -> bool:
-    """Whether a hook sent its inputs elsewhere, in a method whose results no hook brings back."""
+def _is_of_part(event: Event, operand: Operand) -> bool:
+    """Whether the code of a pipeline, which is called itself, uses what weights elsewhere computed."""
     first = next(iter(operand.lineage), None)
-    return (
-        first is not None
-        and first.kind == "hook"
-        and first.at is not None
-        and first.at.function not in ("forward", "<module>")
-    )
+    if event.module is not None or first is None or first.kind not in ("hook", "placed"):
+        return False
+    return first.inherited and any(place.function == "__call__" for place in event.stack)
 
 
 def _odd(event: Event, verdict: Verdict | Finding[Phrase]) -> Operand | None:

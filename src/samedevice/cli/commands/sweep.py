@@ -28,8 +28,8 @@ def sweep(
         str,
         typer.Argument(
             metavar="PACKAGE|FOLDER",
-            help="The library whose models are tried: transformers, diffusers, peft, timm, torchvision, "
-            "torch_geometric or torchmetrics. Or a folder of checkpoints, whose code is run as "
+            help="The library whose models are tried: transformers, diffusers, peft, "
+            "sentence-transformers, timm, torchvision, torch_geometric or torchmetrics. Or a folder of checkpoints, whose code is run as "
             "trust_remote_code does; weights are not needed.",
             show_default=False,
         ),
