@@ -102,10 +102,18 @@ rank_not_given = when(
 
 
 def index_beyond_the_visible(told: Told, report: Report) -> Reading | None:
-    """Each process sees one GPU, and counts them by its rank all the same."""
-    if not (told.says(_ONE_VISIBLE) and told.says(r"local_?rank|LOCALID|本地(?:的)?rank")):
-        return None
-    return Reading("device-ordinal-out-of-range", (Phrase("because.told-one-visible"),))
+    """Each process sees one GPU, and counts them by its rank all the same; or the GPUs that are seen are chosen,
+    and one of them is named by its number among all.
+    """
+    if told.says(_ONE_VISIBLE) and told.says(r"local_?rank|LOCALID|本地(?:的)?rank"):
+        return Reading("device-ordinal-out-of-range", (Phrase("because.told-one-visible"),))
+    if told.says(_ORDINAL) and told.says(_SHOWN):
+        return Reading("device-ordinal-out-of-range", (Phrase("because.told-renumbered"),))
+    return None
+
+
+_ORDINAL = r"\bordinal\b|\b(?:no such|unknown|invalid) (?:cuda )?(?:device|GPU)\b|序号"
+_SHOWN = r"\b(?:CUDA|HIP|ROCR)_VISIBLE_DEVICES\b|\bvisible (?:devices?|GPUs?|cards?)\b|\b(?:hid(?:e|es|den|ing)|shows?|shown) [^.\n]{0,30}\b(?:GPUs?|cards?)\b|可见(?:的)?(?:卡|GPU|设备|显卡)"
 
 
 _ONE_VISIBLE = (

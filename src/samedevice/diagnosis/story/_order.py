@@ -7,7 +7,8 @@ placed and started, and of what works beside what fails.
 from __future__ import annotations
 
 from samedevice.diagnosis.paste import Report
-from samedevice.diagnosis.story._current import made_on_the_current
+from samedevice.diagnosis.story._cured import helped_by_a_move
+from samedevice.diagnosis.story._current import kernel_on_the_first, made_on_the_current
 from samedevice.diagnosis.story._facts import LEAST_WORDS, Condition, Reading
 from samedevice.diagnosis.story._inputs import (
     extra_input_left,
@@ -117,6 +118,7 @@ CONDITIONS: tuple[Condition, ...] = (
     each_rank_and_the_first,
     quantised_left,
     made_on_the_current,
+    kernel_on_the_first,
     default_is_a_gpu,
     checkpoint_from_elsewhere,
     state_loaded_before_the_move,
@@ -145,6 +147,7 @@ CONDITIONS: tuple[Condition, ...] = (
     memory_saver,
     list_left,
     another_release_works,
+    helped_by_a_move,
     block_cut,
     kept_state,
     head_apart,
