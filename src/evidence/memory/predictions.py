@@ -59,8 +59,8 @@ class Prediction:
     def of(self, row: Row) -> int:
         """The value that the row's kind of measurement would show.
 
-        `GPU memory` is that of Qwen3's table, which does not hold what reading the prompt takes: its figures are
-        weights, the cache of all tokens and a workspace, so they are compared with the last token's.
+        `GPU memory` is that of Qwen3's table, which does not hold what reading the prompt takes: its figures
+        are weights, the cache of all tokens and a workspace, so they are compared with the last token's.
         """
         kind = str(row["measured"])
         if kind == "GPU memory" and "last" in self.parts:

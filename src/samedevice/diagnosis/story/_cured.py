@@ -82,9 +82,8 @@ def helped_by_a_move(told: Told, report: Report) -> Reading | None:
     if told.launched and told.spread:
         return None
     sentences = [each for each in _SENTENCE.split(told.evidence) if each.strip()]
-    for number, sentence in enumerate(sentences):
-        if _ASKED.search(sentence):
-            continue
+    for number, whole in enumerate(sentences):
+        sentence = whole[: max(map(whole.rfind, ",，;；")) + 1] if _ASKED.search(whole) else whole
         led_in = number and sentences[number - 1].rstrip().endswith((":", "："))
         changed = _ACT.search(sentence) or (led_in and _ACT.search(sentences[number - 1]))
         behind = sentences[number + 1 : number + 1 + _FAR] if changed else []
