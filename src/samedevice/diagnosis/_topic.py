@@ -58,7 +58,7 @@ def check_in_a_kernel(report: Report) -> str | None:
 
 _OF_DEVICES = (
     r"offload\w*|\bhooks?\b|\bmeta (?:device|tensors?)|on meta\b|device placement"
-    r"|(?:different|wrong|other|another) (?:device|GPU|card)s?\b|left on the|不同(?:的)?(?:设备|卡)"
+    r"|(?:different|wrong|other|another) (?:device|GPU|card)s?\b(?! (?:numbers?|counts?|models?))|left on the|不同(?:的)?(?:设备|卡)"
 )
 _MOVES = r"\.(?:to\((?!torch\.|dtype)|cuda\(|cpu\()|\b(?:torch\.)?cuda\.\w{2,12}Tensor\b"
 """Code that moves tensors, or types that tell where they are: what is amiss may be of devices."""
@@ -70,6 +70,10 @@ _SHAPES = (
     r"|(?:wrong|different|incompatible|unequal) (?:shapes?|sizes?|dimensions?|lengths?)|(?:形状|维度|尺寸|长度)(?:不(?:一致|匹配|对|同|符)|对不上|错误|有问题)"
 )
 _ERRORS = (
+    (
+        "out-of-memory",
+        r"\b(?:cuda|gpu|vram)[- ]OOM\b|\bOOM[- ](?:error|exception|kill)|\b(?:throws?|raises?|gets?|got|gives?|with|an) OOM\b|\bOOM(?:s|ed)\b|(?:报|出现|遇到)\s?OOM",
+    ),
     ("shape", _SHAPES),
     (
         "dtype",
@@ -98,7 +102,7 @@ _TOPICS = (
     ("import", r"\binstall\w*|\bpip\b|\bwheel\b|\bbuild\b|安装|编译"),
     (
         "quality",
-        r"implausibl\w+|unrealistic|\bblurry\b|\baccuracy\b|does(?:n'?t| not) converge|精度|不收敛|repeats?|gibberish|quality|hallucinat\w*|胡说|重复",
+        r"implausibl\w+|unrealistic|\bblurry\b|\baccuracy\b|(?:does(?:n'?t| not)|did(?:n'?t| not)|cannot|can'?t|will not|won'?t|fails? to|never) (?:\w+ )?converge\w*|精度|不收敛|repeats?|gibberish|quality|hallucinat\w*|胡说|重复",
     ),
 )
 _ASSERTIONS = (

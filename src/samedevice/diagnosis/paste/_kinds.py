@@ -239,6 +239,11 @@ KINDS: tuple[Kind, ...] = (
         r"module must have its parameters and buffers on device (?P<d1>DEVICE)(?: \(device_ids\[0\]\))? but found one of them on device: (?P<d2>DEVICE)",
     ),
     _row(
+        "same-device",
+        "on the original device",
+        r"Calculated (?P<argument>loss) must be on the original device: (?P<d1>DEVICE)(?: but device in use is (?P<d2>DEVICE))?",
+    ),
+    _row(
         "module-apart",
         "module parameters locate in",
         r"input module must be on the same type of devices, but input module parameters locate in \{\W?(?P<d1>DEVICE)\W{1,5}(?P<d2>DEVICE)",

@@ -51,7 +51,8 @@ _LONGEST_MESSAGE = 500
 _MESSAGE_LINES = 4
 """Lines of an error that no row knows."""
 _OF_TRACEBACK = Pattern(
-    r"\s|File \"|Traceback|-{3,}|During handling|The above exception|Cell In|[^\n]{0,200}\.py\b|<ipython"
+    r"\s|File \"|Traceback|-{3,}|During handling|The above exception|Cell In|<ipython"
+    r"|[^\n]{0,200}\.py(?::\d|\(\d|\W{1,3}line \d|\s+in\s)|[^\n]{0,40}\bpython\d? "
 )
 _LEAST_BESIDE = 8
 """Words from which lines beside a traceback are prose."""

@@ -36,6 +36,8 @@ _PAIR = Pattern(
 """Two devices that end a clause: `torch.cat complains: cuda:1, cuda:0.`"""
 _AND = Pattern(r"\s?(?:and|vs\.?|versus|和|与|及|/|、)\s?")
 _FROM = Pattern(r"\s(?:from|of|in|by)\s(?:the\s|my\s|our\s|a\s)?", _FLAGS)
+_NTH = Pattern(r"\b(?:1st|2nd|3rd)\b", _FLAGS)
+_SPELT = {"1": "first", "2": "second", "3": "third"}
 _NUMERALS = {"一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "七": 6, "八": 7}
 _ROLES: tuple[tuple[str, str], ...] = (
     (
@@ -137,11 +139,11 @@ _GPUS = Pattern(
 _COUNTS = {"two": 2, "three": 3, "four": 4, "eight": 8, "两": 2, "四": 4, "八": 8}
 _CHOSEN = Pattern(
     r"--?(?:device|gpu|gpu[-_]ids?|device[-_]ids?|cuda[-_]device)(?:[ =:]{1,3}|\s)['\"]?(?:cuda:)?(?P<option>[1-9]\d?)\b"
-    r"|\b(?:device|gpu_?ids?|device_?ids?)['\"]?\s?[=:]\s?(?:torch\.device\()?['\"]?(?:cuda:)?(?P<given>[1-9]\d?)\b"
+    r"|\b(?:device|gpu_?ids?|device_?ids?)['\"]?(?:\s?[=:]\s?|\s['\"](?=cuda))(?:torch\.device\()?['\"]?(?:cuda:)?(?P<given>[1-9]\d?)\b"
     r"|set_device\((?P<set>[1-9]\d?)\)|(?:指定(?:了)?\s?(?:cuda:|GPU ?)?|(?:用|跑在|换成|改成|选了?)\s?(?:cuda:|GPU ?))(?P<zh>[1-9]\d?)"
     r"|\b(?:everything|all|model|batches|tensors)\b[^.,;\n]{0,30}\b(?:is|are) on cuda:(?P<all>[1-9]\d?)\b"
     r"|\b(?:given|got|assigned|get) (?:the )?(?:GPU|card) ?(?:#|number )?(?P<got>[1-9]\d?)\b"
-    r"|\b(?:choose|chose|select(?:ed)?|us(?:e|ing)|run(?:ning)? (?:it )?on|set to)\s(?:the )?(?:cuda:|GPU ?#?|card )(?P<said>[1-9]\d?)\b",
+    r"|\b(?:choos(?:e|ing)|chose|select(?:ed|ing)?|us(?:e|ing)|run(?:ning)? (?:it )?on|set to)\s(?:the )?(?:cuda:|GPU ?#?|card )(?P<said>[1-9]\d?)\b",
     _FLAGS,
 )
 _ALL_ON_ONE = Pattern(r"\{\s*['\"]{2}\s*:\s*(\d{1,3})\s*\}")
@@ -225,7 +227,7 @@ def _commands() -> Pattern:
 
 def told_in(text: str) -> Told:
     """The facts of a prose text."""
-    text = _PAIR.sub(r"\g<1> and ", text)
+    text = _PAIR.sub(r"\g<1> and ", _NTH.sub(lambda found: _SPELT[found[0][0]], text))
     fails, works = _outcomes(text)
     counts = [_count(each) for each in _PROCESSES.finditer(text)]
     all_on = _ALL_ON_ONE.search(text)

@@ -322,7 +322,13 @@ RULE = Rule(
             ),
         ),
         sign(5, at(r"reorder_cache|update_cache|(?:static|hybrid)_cache")),
-        sign(5, line(r"\bbeam_idx\b|_reorder_cache|reorder_cache|beam_scores|beam_indices|next_beam")),
+        sign(
+            5.4,
+            line(
+                r"\bbeam_idx\b|_reorder_cache|reorder_cache|beam_scores|beam_indices|next_beam"
+                r"|\b(?:running_|ended_)?hyp(?:s|othes[ei]s)?\b"
+            ),
+        ),
         sign(4.5, inside(r"beam_search|_reorder_cache|constrained_beam")),
         sign(
             3.5,

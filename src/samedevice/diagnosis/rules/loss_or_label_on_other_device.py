@@ -227,6 +227,7 @@ RULE = Rule(
             certain=True,
         ),
         sign(7, said("same-device argument-device", argument="^target$")),
+        sign(6, said("same-device", argument="^loss$")),
         sign(
             4.2,
             said("same-device argument-device", devices="host"),

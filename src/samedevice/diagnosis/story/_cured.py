@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis.paste import THING, Pattern, Report, Told
-from samedevice.diagnosis.story._facts import GOES, Reading, ends
+from samedevice.diagnosis.story._facts import ABOVE_LINES, GOES, Reading, ends
 from samedevice.messages import Phrase
 
 _FLAGS = re.IGNORECASE | re.ASCII
@@ -121,8 +121,10 @@ def _reading(name: str, told: Told, report: Report) -> Reading | None:
     reasons = (Phrase("because.told-helped", thing=name.strip()),)
     if cause is None:
         others = ("extra-input-on-wrong-device", "module-left-on-other-device")
-        return Reading("tensor-created-on-wrong-device", reasons, others, guilty=name, sure=False)
-    return Reading(cause, reasons, _OTHERS.get(cause, ()), guilty=name)
+        return Reading(
+            "tensor-created-on-wrong-device", reasons, others, guilty=name, sure=False, outranks=ABOVE_LINES
+        )
+    return Reading(cause, reasons, _OTHERS.get(cause, ()), guilty=name, outranks=ABOVE_LINES)
 
 
 def _role(name: str) -> str | None:

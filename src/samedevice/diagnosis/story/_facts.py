@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from samedevice.diagnosis._rule import MAPPED
 from samedevice.diagnosis.paste import Report, Told
+from samedevice.findings import Confidence
 from samedevice.messages import Phrase
 
 LEAST_WORDS = 8
@@ -28,8 +29,14 @@ class Reading:
     """The operand that is in the wrong place."""
     sure: bool = True
     """False where the facts leave others nearly as likely."""
+    outranks: tuple[Confidence, ...] = ()
+    """How sure a judgement of printed lines may be that it stands against: what somebody chose, or changed with
+    success, no printed line tells.
+    """
 
 
+ABOVE_LINES: tuple[Confidence, ...] = ("guess", "likely")
+"""All but what has one cause."""
 Condition = Callable[[Told, Report], Reading | None]
 
 

@@ -160,4 +160,4 @@ _KEPT_ON_GPU = Pattern(
 """A tensor that a module keeps as a plain attribute on a GPU."""
 
 
-_REPLICATES = r"(?<!Distributed)DataParallel\b"
+_REPLICATES = r"(?<!Distributed)DataParallel\b|\bdata_parallel\b|\bDP\b(?! ?=)"

@@ -51,7 +51,7 @@ def wrong_beyond_the_first(told: Told, report: Report) -> Reading | None:
     ):
         return None
     reasons = (Phrase("because.told-more-gpus"),)
-    if told.says(
+    if told.chosen or told.says(
         rf"{OWN_KERNEL}|\bfused\b|\bkernels?\b|\b\w{{1,40}}_\w{{1,40}} (?:gives|returns|writes|computes)|算子"
     ):
         return Reading("kernel-launched-on-current-device", reasons, ("hardware-or-driver",))

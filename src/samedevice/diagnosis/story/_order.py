@@ -71,7 +71,7 @@ from samedevice.diagnosis.story._state import (
     state_loaded_before_the_move,
     table_elsewhere,
 )
-from samedevice.diagnosis.story._unmoved import nothing_moved
+from samedevice.diagnosis.story._unmoved import left_beside_what_moved, nothing_moved
 from samedevice.diagnosis.story._written import (
     added_after_the_move,
     another_gpu_chosen,
@@ -83,6 +83,7 @@ from samedevice.diagnosis.story._written import (
     made_without_a_device,
     modules_in_a_container,
     own_part_on_current,
+    wanted_on_the_host,
 )
 
 
@@ -125,6 +126,7 @@ CONDITIONS: tuple[Condition, ...] = (
     optimizer_first,
     helper_of_generation,
     another_gpu_chosen,
+    wanted_on_the_host,
     fails_elsewhere,
     cache_left,
     state_after_resume,
@@ -138,6 +140,7 @@ CONDITIONS: tuple[Condition, ...] = (
     result_thrown_away,
     streams_apart,
     own_part_on_current,
+    left_beside_what_moved,
     made_without_a_device,
     kept_as_an_attribute,
     table_elsewhere,

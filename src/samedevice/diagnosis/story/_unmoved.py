@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from samedevice.diagnosis.paste import Pattern, Report, Told
 from samedevice.diagnosis.story._code import Statement, statements_in
-from samedevice.diagnosis.story._facts import Reading
+from samedevice.diagnosis.story._facts import Reading, fails
 from samedevice.messages import Phrase
 
 _WANTS_GPU = frozenset(("triton-pointer", "needs-gpu"))
@@ -63,6 +63,20 @@ def nothing_moved(told: Told, report: Report) -> Reading | None:
         return None
     others = ("input-not-on-embedding-device", "kernel-launched-on-current-device")
     return Reading("module-left-on-other-device", (Phrase("because.told-nothing-moved"),), others)
+
+
+def left_beside_what_moved(told: Told, report: Report) -> Reading | None:
+    """Code makes an object and calls it with tensors that it moves; nothing moves the object."""
+    if not fails(told, report):
+        return None
+    shown = _shown(told.text)
+    name, given, call = shown or (None, None, "")
+    if name is None or given is not None:
+        return None
+    reasons = (Phrase("because.told-not-moved", operand=name, text=call),)
+    if told.says(r"metrics?\b|指标"):
+        return Reading("metric-state-device", reasons, ("module-left-on-other-device",), guilty=name)
+    return Reading("module-left-on-other-device", reasons, ("metric-state-device",), guilty=name)
 
 
 def _shown(text: str) -> tuple[str | None, str | None, str] | None:

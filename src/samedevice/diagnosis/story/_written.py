@@ -9,6 +9,7 @@ import re
 from samedevice.diagnosis.paste import Pattern, Report, Told
 from samedevice.diagnosis.story._code import modules_kept_in_containers, moves_what_it_adds
 from samedevice.diagnosis.story._facts import (
+    ABOVE_LINES,
     FIRST,
     MEETS,
     NOT_ON_FIRST,
@@ -32,12 +33,29 @@ def another_gpu_chosen(told: Told, report: Report) -> Reading | None:
     if told.spread or (told.launched and not kernel) or not told.chosen:
         return None
     met = devices_met(told, report)
-    if not ("cuda:0" in met and met & {*told.chosen}) and not told.says(_FIRST_WORKS):
+    if "cuda:0" not in met and not told.says(_FIRST_WORKS):
         return None
     reasons = (Phrase("because.told-chosen", device=told.chosen[0]),)
     if kernel:
         return Reading("kernel-launched-on-current-device", reasons, ("hard-coded-device",))
-    return Reading("hard-coded-device", reasons, ("module-left-on-other-device",))
+    return Reading("hard-coded-device", reasons, ("module-left-on-other-device",), outranks=("guess",))
+
+
+def wanted_on_the_host(told: Told, report: Report) -> Reading | None:
+    """The host was chosen, and something is on a GPU all the same."""
+    met = devices_met(told, report)
+    if not told.says(_HOST_CHOSEN) or "cpu" not in met or not any(each != "cpu" for each in met):
+        return None
+    reasons = (Phrase("because.told-host-chosen"),)
+    causes = ("hard-coded-device", "module-left-on-other-device")
+    cause, other = causes[::-1] if report.kind == "input-weight-type" else causes
+    return Reading(cause, reasons, (other, "checkpoint-map-location"), outranks=ABOVE_LINES)
+
+
+_HOST_CHOSEN = (
+    r"(?:\b(?:when|if|want|need|trying|tried|like) (?:\w+ ){0,3}(?:to )?)(?:choos\w+|chose|select\w*|set\w*|switch\w*|us(?:e|ing)|run(?:ning)?)\b[^.\n]{0,40}?(?<!from )\b(?:the )?CPU\b(?![^.\n]{0,12}(?:offload|and (?:the )?GPU))|--(?:device|accelerator)[ =]cpu\b|\bCPU[- ](?:only )?(?:mode|inference)\b"
+    r"|(?:选择?|设(?:置|成|为)|改(?:成|为)|指定)[^，。\n]{0,10}['\"]?cpu\b"
+)
 
 
 def fails_elsewhere(told: Told, report: Report) -> Reading | None:
