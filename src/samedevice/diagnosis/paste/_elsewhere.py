@@ -227,6 +227,11 @@ ROWS: tuple[Elsewhere, ...] = (
         r"does not appear to have a file named|no file named \w|No such file or directory|Error while deserializing header|HeaderTooLarge|PytorchStreamReader failed|invalid load key",
     ),
     _row("files", "no space left", r"No space left on device"),
+    _row(
+        "process",
+        "have died|has died|kernel restarting",
+        r"kernel\b[^\n]{0,60}(?:appears to have|has) died|Kernel Restarting",
+    ),
     _row("process", "in forked subprocess", r"Cannot re-initialize CUDA in forked subprocess"),
     _row(
         "process", "pickle", r"Can'?t (?:get|pickle) (?:local object|attribute)|cannot pickle '[\w.]+' object"
@@ -238,6 +243,11 @@ ROWS: tuple[Elsewhere, ...] = (
         r"got (?:an unexpected keyword argument|multiple values for (?:keyword )?argument)|takes \d+ positional arguments? but|missing \d+ required (?:keyword-only |positional )?arguments?",
     ),
     _row("python", "object has no attribute", r"'\w+' object has no attribute '(?!_no_split_modules)\w+'"),
+    _row(
+        "python",
+        "unrecognized arguments|arguments are required|invalid choice|usage:",
+        r"error: (?:unrecognized arguments|the following arguments are required|argument \S+: invalid)|\busage: \S+ (?:\S+ )?\[-h\]",
+    ),
     _row("python", "padding token", r"Asking to pad but the tokenizer does not have a padding token"),
     _row(
         "python",

@@ -366,6 +366,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     _row("illegal-access", "illegal memory", r"illegal memory access"),
     _row("device-assert", "device-side assert", r"device-side assert triggered"),
+    _row("device-assert", "assertion", r"\.cuh?:\d+: [^\n]{0,300}Assertion [`'\"][^\n]{1,160} failed"),
     _row(
         "invalid-ordinal",
         "ordinal|invalid device id|device_id",

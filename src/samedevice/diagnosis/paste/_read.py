@@ -17,7 +17,7 @@ from samedevice.diagnosis.paste._kinds import KINDS
 from samedevice.diagnosis.paste._notebook import notebook_text
 from samedevice.diagnosis.paste._operands import DEVICE_NAME, operands_in, tensor_type
 from samedevice.diagnosis.paste._pattern import Pattern
-from samedevice.diagnosis.paste._report import Report
+from samedevice.diagnosis.paste._report import Frame, Report
 from samedevice.diagnosis.paste._sentence import read_sentence
 from samedevice.diagnosis.paste._told import Told, told_in
 
@@ -151,7 +151,7 @@ def _report(hit: Hit, hits: list[Hit], paste: Text) -> Report:
         message=_message(paste.whole, hit.found) if hit.topic is None else _sentence(paste, hit),
         exception=exception_name(paste.lines, row),
         devices=_devices(groups) or _placed(operands, sentence if hit.kind in _PLACING else ""),
-        op=groups.get("op"),
+        op=_whole_name(groups.get("op")) or _operator_of(frames, groups.get("argument")),
         argument=groups.get("argument"),
         frames=frames,
         versions=paste.versions,
@@ -167,6 +167,43 @@ def _report(hit: Hit, hits: list[Hit], paste: Text) -> Report:
         if hit.topic == "out-of-memory"
         else None,
     )
+
+
+def _whole_name(operator: str | None) -> str | None:
+    """The operator that a message names, unless the paste ends within its name."""
+    return None if operator is None or operator in _CUT else operator
+
+
+def _operator_of(frames: tuple[Frame, ...], argument: str | None) -> str | None:
+    """The operator of a layer in which the innermost frame of torch is, where the message does not name it.
+
+    An `index` that torch's own code for modules was given is one of an embedding.
+    """
+    last = frames[-1] if frames else None
+    if last is None or last.file is None:
+        return None
+    called = _CALLS_OPERATOR.search(last.code)
+    layer = _LAYER_FILE.search(last.file)
+    if argument == "index" and _MODULES.search(last.file):
+        return "embedding"
+    return called[1] if called else _OF_LAYER[layer[1]] if layer else None
+
+
+_CALLS_OPERATOR = Pattern(
+    r"\b(?:torch|F|torch\._C\._nn)\.(linear|layer_norm|batch_norm|group_norm|rms_norm|conv\d?d?|embedding)\("
+)
+_LAYER_FILE = Pattern(r"nn[/\\]modules[/\\](linear|conv|sparse|normalization|batchnorm)\.py$")
+_CUT = ("wrapper_", "wrapper__", "wrapper_CUDA_", "wrapper_CUDA__")
+"""What is left of a name where a paste ends."""
+_MODULES = Pattern(r"nn[/\\]modules[/\\]\w+\.py$")
+_OF_LAYER = {
+    "linear": "linear",
+    "conv": "convolution",
+    "sparse": "embedding",
+    "normalization": "layer_norm",
+    "batchnorm": "batch_norm",
+}
+"""The operator of a layer, by the file of torch that has it."""
 
 
 def _devices(groups: dict[str, str | None]) -> tuple[str, ...]:

@@ -45,7 +45,18 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, product_with, said, sign
+from samedevice.diagnosis._rule import (
+    Hint,
+    Rule,
+    anywhere,
+    framed,
+    frameless,
+    inside,
+    line,
+    product_with,
+    said,
+    sign,
+)
 from samedevice.messages import Phrase
 
 
@@ -274,6 +285,7 @@ RULE = Rule(
             3.2,
             said("same-device argument-device", op="mm", argument="mat2", devices="host"),
             product_with("weight"),
+            framed(),
         ),
         sign(2.6, said("same-device argument-device", op="_mm$|addmm", argument="mat2", devices="gpus")),
         sign(1.5, said("same-device argument-device"), anywhere(r"\b(?:lora|adapter)\b")),

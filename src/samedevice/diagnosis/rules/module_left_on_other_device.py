@@ -244,7 +244,11 @@ RULE = Rule(
         ),
         sign(4.2, said("same-device argument-device"), called(), product_with("weight")),
         sign(3.0, said("same-device argument-device"), unless(called()), product_with("weight")),
-        sign(2.0, said("same-device argument-device", op="convolution|conv", argument="weight")),
+        sign(
+            2.0,
+            said("same-device argument-device", op="convolution|conv", argument="weight"),
+            unless(product_with("input")),
+        ),
         sign(
             3.6,
             said("same-device argument-device", devices="host"),
@@ -269,6 +273,7 @@ RULE = Rule(
                 r"\b(?:vision_tower|vpm|visual|image_tower|audio_tower|vision_model|forward_features|patch_embed\w*|conv1)\b"
             ),
             said("same-device argument-device input-weight-type", devices="host"),
+            unless(product_with("input")),
         ),
         sign(0.3, said("same-device argument-device", devices="host"), frameless()),
     ),

@@ -94,7 +94,7 @@ def ends(told: Told, report: Report) -> bool:
 
 def worded(report: Report) -> bool:
     """Whether the text has the words of an error that is known."""
-    return report.kind not in ("unknown-message", "no-exception")
+    return report.topic is None and report.kind not in ("unknown-message", "no-exception")
 
 
 def when(pattern: str, reading: Reading, error: Callable[[Told, Report], bool] | None = fails) -> Condition:

@@ -13,7 +13,7 @@ from samedevice.messages import Phrase
 
 _CONTAINER = (
     r"\b(?:lists?|tuples?|dict\w*|nested)\b[^.\n]{0,80}(?:not moved|isn'?t moved|aren'?t moved|never moved|stays?|left|skipped)"
-    r"|(?:列表|元组|字典)[^\n]{0,40}(?:不是 ?Tensor|没有?搬|不会搬|留在|原样)"
+    r"|(?:不能|没法|无法|并不|不会)[^。\n]{0,8}(?:把|将)\s?(?:List|Tuple|Dict|list|tuple|dict)\b|(?:列表|元组|字典)[^\n]{0,40}(?:不是 ?Tensor|没有?搬|不会搬|留在|原样)"
 )
 
 list_left = when(_CONTAINER, Reading("extra-input-on-wrong-device", (Phrase("because.told-container"),)))
@@ -116,8 +116,15 @@ def one_left(told: Told, report: Report) -> Reading | None:
     if left == "ids" and any(each != "cpu" for each in told.devices_of("model", "weights", "embedding")):
         reasons = (placed_at(told, "ids"),)
         return Reading("input-not-on-embedding-device", reasons, ("extra-input-on-wrong-device",), sure=False)
+    if any(_ATTRIBUTE.match(word) for _, word, device in told.places if device == "cpu"):
+        others = ("module-left-on-other-device",)
+        return Reading("tensor-created-on-wrong-device", (placed_at(told, left),), others, sure=False)
     candidates = ("tensor-created-on-wrong-device",)
     return Reading("extra-input-on-wrong-device", (placed_at(told, left),), candidates, sure=False)
+
+
+_ATTRIBUTE = Pattern(r"(?:self|model|net|module)\.\w")
+"""What a module keeps, which goes where the module goes if it is a parameter or a buffer."""
 
 
 def extra_input_left(told: Told, report: Report) -> Reading | None:

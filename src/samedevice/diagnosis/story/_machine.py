@@ -194,11 +194,11 @@ _PEERS = r"\bIOMMU\b|\bACS\b|peer[- ](?:to[- ]peer|access)|(?<!_)\bP2P\b(?!_)"
 """How copies go between GPUs; that a variable is set tells nothing, only that it helps."""
 
 _COPIED = (
-    r"(?:cop(?:y|ied|ies)|mov(?:e|ed|es|ing)|transfer\w*)[^.\n]{0,60}"
-    r"(?:one GPU to another|between (?:two )?GPUs|cuda:\d[^.\n]{0,20}cuda:\d)|(?:拷贝|复制)到另"
+    r"(?:cop(?:y|ied|ies|ying)|mov(?:e|ed|es|ing)|transfer\w*)[^.\n]{0,60}"
+    r"(?:(?:one|a|the first) GPU to (?:an)?other|between (?:two )?GPUs|cuda:\d[^.\n]{0,20}cuda:\d)|(?:拷贝|复制)到另"
 )
 
 _COPIED_OTHERWISE = r"(?:\bequal|allclose)\((\w{1,20})(?:\.cpu\(\))?, ?\1\.to\(['\"]?(?:cuda:)?\d['\"]?\)(?:\.to\([^()\n]{1,12}\)|\.cpu\(\)){0,2}\)[^.\n]{0,24}\bfalse\b|\.to\(['\"]cuda:\d['\"]\)\s{1,4}tensor\(\[+(?:0\.?,? ?){1,40}\]+, device='cuda:\d'\)"
 """A copy beside its original, as a session prints them, or a comparison of the two."""
 
-_OTHER_VALUES = r"\b(?:sums?|values?|results?|outputs?|numbers?)\b[^.;\n]{0,24}\b(?:is|are|was|were) (?:all )?(?:wrong|garbage|zeros?|nan)\b|other values|wrong (?:values?|sums?|results?|outputs?|numbers?|answers?)|(?:all|only|just|prints?|returns?|gives?) zeros?|nonsense|gibberish|garbage|corrupt\w*|\bnans?\b|values differ|乱码|感叹号|!!!!|exclamation marks?|全是? ?0|数值不对"
+_OTHER_VALUES = r"tensor\(\[+0\.,? +(?:0\.,? *){1,9}|\b(?:weights?|values?|results?|outputs?)\b[^.;\n]{0,24}(?:aren'?t|isn'?t|are not|is not|were not|weren'?t) (?:right|correct|the same)|\b(?:sums?|values?|results?|outputs?|numbers?)\b[^.;\n]{0,24}\b(?:is|are|was|were) (?:all )?(?:wrong|garbage|zeros?|nan)\b|other values|wrong (?:values?|sums?|results?|outputs?|numbers?|answers?)|(?:all|only|just|prints?|returns?|gives?) zeros?|nonsense|gibberish|garbage|corrupt\w*|\bnans?\b|values differ|乱码|感叹号|!!!!|exclamation marks?|全是? ?0|数值不对"

@@ -27,6 +27,7 @@ from samedevice.diagnosis.story._launch import (
     each_rank_and_the_first,
     index_beyond_the_visible,
     largest_does_not_train,
+    one_process_sees_all,
     rank_not_given,
     replicated,
     spread_under_a_launcher,
@@ -83,6 +84,7 @@ from samedevice.diagnosis.story._written import (
     made_without_a_device,
     modules_in_a_container,
     own_part_on_current,
+    returned_on_the_host,
     wanted_on_the_host,
 )
 
@@ -141,6 +143,7 @@ CONDITIONS: tuple[Condition, ...] = (
     streams_apart,
     own_part_on_current,
     left_beside_what_moved,
+    returned_on_the_host,
     made_without_a_device,
     kept_as_an_attribute,
     table_elsewhere,
@@ -159,6 +162,7 @@ CONDITIONS: tuple[Condition, ...] = (
     inputs_elsewhere,
     past_its_hook,
     weights_left,
+    one_process_sees_all,
     replicated,
     never_moved,
     added_after_the_move,

@@ -22,7 +22,7 @@ from samedevice.diagnosis.story._facts import (
 from samedevice.diagnosis.story._steps import precedes
 from samedevice.messages import Phrase
 
-_METRIC = r"\bmetrics?\b[^\n]{0,160}(?:\bupdate|\bcompute|\bstate|\bis on|\bstays)|指标[^。\n]{0,60}(?:update|compute|更新|状态|在)"
+_METRIC = r"\b(?:torch)?metrics\.[A-Z]\w{0,40}\(|\bmetrics?\b[^\n]{0,160}(?:\bupdate|\bcompute|\bstate|\bis on|\bstays)|指标[^。\n]{0,60}(?:update|compute|更新|状态|在)"
 
 metric_apart = when(
     _METRIC,
@@ -51,7 +51,7 @@ def quantised_left(told: Told, report: Report) -> Reading | None:
     return Reading("quantized-state-on-other-device", reasons, candidates, sure=state)
 
 
-_QUANTISED = r"\b(?:4|8|four|eight)[- ]?bits?\b|\bint[48]\b|\bnf4\b|\bfp[48]\b|quanti[sz]\w+|量化"
+_QUANTISED = r"(?:\b|_)(?:4|8|four|eight)[- ]?bits?\b|\bint[48]\b|\bnf4\b|\bfp[48]\b|quanti[sz]\w+|量化"
 
 _CALIBRATES = (
     r"\bquanti[sz]ing\b|calibrat\w+|量化(?:时|过程|的时候|到)|校准|quanti[sz]ation (?:of|run|process|step)"
@@ -59,7 +59,7 @@ _CALIBRATES = (
 
 _MOVED_AWAY = (
     r"(?:mov(?:e|ed|es|ing)|\.to\(|sent|sending|put|to) [^.;\n]{0,30}\bcuda:[1-9]|\.to\(['\"]cuda:[1-9]"
-    r"|(?:second|other|another) (?:card|GPU)|第二(?:张卡|块)|(?:另一|别的)(?:张|块)?(?:卡|GPU)"
+    r"|(?:second|other|another) (?:card|GPU|(?:cuda )?device)\b|第二(?:张卡|块)|(?:另一|别的)(?:张|块)?(?:卡|GPU)"
 )
 
 
@@ -157,9 +157,7 @@ _STEPS = (
 
 
 def state_after_resume(told: Told, report: Report) -> Reading | None:
-    steps = told.says(r"\.step\(\)|optimi[sz]er(?:'s)? step|optim\w*\.load_state_dict") and fails(
-        told, report
-    )
+    steps = told.says(_STEPS_OR_FAILS) and fails(told, report)
     resumed = told.says(rf"{RESUMED}|optim\w*\.load_state_dict")
     named = "optimizer" in told.roles and fails(told, report)
     restored = resumed and told.ended and told.says(_RESTORED)
@@ -171,6 +169,7 @@ def state_after_resume(told: Told, report: Report) -> Reading | None:
     return Reading("optimizer-state-on-other-device", (placed,), others, sure=sure)
 
 
+_STEPS_OR_FAILS = r"\.step\(\)|optimi[sz]er(?:'s)? step|optim\w*\.load_state_dict|\boptimi[sz]er\b[^.\n]{0,16}\b(?:fails?|failed|raises?|breaks?|errors?)\b|优化器[^。\n]{0,8}报"
 _RESTORED = r"map_location\W{0,4}(?:torch\.device\()?['\"]?cpu[^\n]{0,80}(?:optim|优化器)|(?:optim|优化器)[^\n]{0,80}map_location\W{0,4}(?:torch\.device\()?['\"]?cpu"
 """A checkpoint on the host that brings the optimizer's state."""
 

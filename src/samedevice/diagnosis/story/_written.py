@@ -33,7 +33,7 @@ def another_gpu_chosen(told: Told, report: Report) -> Reading | None:
     if told.spread or (told.launched and not kernel) or not told.chosen:
         return None
     met = devices_met(told, report)
-    if "cuda:0" not in met and not told.says(_FIRST_WORKS):
+    if "cuda:0" not in met and not told.says(rf"{_FIRST_WORKS}|{_PUT_ON_FIRST}"):
         return None
     reasons = (Phrase("because.told-chosen", device=told.chosen[0]),)
     if kernel:
@@ -53,7 +53,7 @@ def wanted_on_the_host(told: Told, report: Report) -> Reading | None:
 
 
 _HOST_CHOSEN = (
-    r"(?:\b(?:when|if|want|need|trying|tried|like) (?:\w+ ){0,3}(?:to )?)(?:choos\w+|chose|select\w*|set\w*|switch\w*|us(?:e|ing)|run(?:ning)?)\b[^.\n]{0,40}?(?<!from )\b(?:the )?CPU\b(?![^.\n]{0,12}(?:offload|and (?:the )?GPU))|--(?:device|accelerator)[ =]cpu\b|\bCPU[- ](?:only )?(?:mode|inference)\b"
+    r"(?:\b(?:when|if|want|need|trying|tried|like) (?:\w+ ){0,3}(?:to )?)(?:choos\w+|chose|select\w*|set\w*|switch\w*|us(?:e|ing)|run(?:ning)?|infer(?:ring)?|predict(?:ing)?)\b(?:(?!\bwithout\b|\bcuda\b|\bGPU\b)[^.\n]){0,40}?(?<!from )\b(?:the )?CPU\b(?![^.\n]{0,12}(?:offload|and (?:the )?GPU))|--(?:device|accelerator)[ =]cpu\b|\bCPU[- ](?:only )?(?:mode|inference)\b"
     r"|(?:选择?|设(?:置|成|为)|改(?:成|为)|指定)[^，。\n]{0,10}['\"]?cpu\b"
 )
 
@@ -66,6 +66,7 @@ def fails_elsewhere(told: Told, report: Report) -> Reading | None:
     return Reading("hard-coded-device", (Phrase("because.told-not-first"),), candidates)
 
 
+_PUT_ON_FIRST = rf"\b(?:put|placed|allocat\w+|loaded|moved|goes|went|occup\w+|uses?)\b[^.\n]{{0,16}}(?:{FIRST}|\bGPU device 0\b)"
 _FIRST_WORKS = rf"{FIRST}[^.;。；\n]{{0,40}}{RIGHT}|{RIGHT}[^.;。；\n]{{0,24}}{FIRST}"
 
 
@@ -215,6 +216,34 @@ kept_as_an_attribute = when(
     Reading("tensor-created-on-wrong-device", (Phrase("because.told-no-buffer"),), ("hard-coded-device",)),
 )
 """A tensor that the module keeps, and that is no buffer, stays where it was made."""
+
+
+def returned_on_the_host(told: Told, report: Report) -> Reading | None:
+    """A function is told to return a tensor on the host though what it reads is on a GPU, or to take the host for
+    granted.
+    """
+    found = _RETURNS_ON_HOST.search(told.text)
+    if found is not None and fails(told, report):
+        reason = Phrase("because.told-returned", text=found[0])
+        return Reading("tensor-created-on-wrong-device", (reason,), ("extra-input-on-wrong-device",))
+    default = _DEFAULTS_TO_HOST.search(told.text)
+    if default is None or not fails(told, report):
+        return None
+    reason = Phrase("because.told-returned", text=default[0])
+    causes = ("module-left-on-other-device", "tensor-created-on-wrong-device")
+    cause, other = causes if told.says(_OF_A_MODEL) else causes[::-1]
+    return Reading(cause, (reason,), (other,))
+
+
+_OF_A_MODEL = r"\b\w*(?:model|module|net|convert\w*)\b|mat2|\bweights?\b"
+_RETURNS_ON_HOST = Pattern(
+    r"\b[\w.]{2,40}\(\)?`? (?:does(?:n'?t| not)|never) (?:return|give|produce)s? (?:a |an )?(?:cuda|GPU) tensor|\b[\w.]{2,40}\(\)?`? (?:always )?(?:returns|gives|produces|creates) (?:a |an )?(?:tensor on (?:the )?CPU|CPU tensor)",
+    re.IGNORECASE | re.ASCII,
+)
+_DEFAULTS_TO_HOST = Pattern(
+    r"\bdefaults? to (?:`?device ?= ?)?['\"`]{0,2}cpu\b|\bdefault (?:is|device is) ['\"`]{0,2}cpu\b|\bdevice ?= ?['\"]cpu['\"] by default|默认(?:是|为|用|在)?\s?['\"]?cpu\b",
+    re.IGNORECASE,
+)
 
 
 def made_without_a_device(told: Told, report: Report) -> Reading | None:
