@@ -101,6 +101,11 @@ KINDS: tuple[Kind, ...] = (
         r"Expected object of device type \w{1,10} but got device type \w{1,10} for argument #?\d{1,2} '(?P<argument>index|indices)'",
     ),
     _row(
+        "cat-device-old",
+        "for sequence element",
+        r"Expected object of (?:device type|backend) (?P<d2>CUDA|CPU|XPU|HIP) but got (?:device type |backend )?(?P<d1>CUDA|CPU|XPU|HIP) for sequence element (?P<element>\d{1,3}) in sequence argument",
+    ),
+    _row(
         "argument-device",
         "expected object of",
         r"Expected object of (?:device type|backend) (?P<d2>CUDA|CPU|XPU|HIP) but got (?:device type |backend )?(?P<d1>CUDA|CPU|XPU|HIP) for argument #?\d{1,2} '(?P<argument>\w{1,40})'"

@@ -152,7 +152,7 @@ def _report(hit: Hit, hits: list[Hit], paste: Text) -> Report:
         exception=exception_name(paste.lines, row),
         devices=_devices(groups) or _placed(operands, sentence if hit.kind in _PLACING else ""),
         op=_whole_name(groups.get("op")) or _operator_of(frames, groups.get("argument")),
-        argument=groups.get("argument"),
+        argument=groups.get("argument") or _element(frames, groups.get("element")),
         frames=frames,
         versions=paste.versions,
         ranks=(rank,) if rank is not None else (),
@@ -167,6 +167,16 @@ def _report(hit: Hit, hits: list[Hit], paste: Text) -> Report:
         if hit.topic == "out-of-memory"
         else None,
     )
+
+
+def _element(frames: tuple[Frame, ...], number: str | None) -> str | None:
+    """The element of a list of tensors, by its number, as the failing statement writes it."""
+    listed = _LISTED.search(frames[-1].code) if frames and number is not None else None
+    names = [each.strip() for each in listed[1].split(",")] if listed else []
+    return names[int(number)] if number is not None and int(number) < len(names) else None
+
+
+_LISTED = Pattern(r"\b(?:cat|concat|concatenate|stack|hstack|vstack)\(\s?[\[(]([^\[\]()]{1,200})[\])]")
 
 
 def _whole_name(operator: str | None) -> str | None:
@@ -251,6 +261,7 @@ def _unrecognised(paste: Text) -> Report:
         operands=said.operands if said else (),
         ranks=said.ranks if said else (),
         told=paste.told,
+        beside=paste.beside,
     )
 
 

@@ -36,6 +36,7 @@ _PAIR = Pattern(
 """Two devices that end a clause: `torch.cat complains: cuda:1, cuda:0.`"""
 _AND = Pattern(r"\s?(?:and|vs\.?|versus|和|与|及|/|、)\s?")
 _FROM = Pattern(r"\s(?:from|of|in|by)\s(?:the\s|my\s|our\s|a\s)?", _FLAGS)
+_WIDE = Pattern(r"(\bcuda)：(?=\d)", _FLAGS)
 _NTH = Pattern(r"\b(?:1st|2nd|3rd)\b", _FLAGS)
 _SPELT = {"1": "first", "2": "second", "3": "third"}
 _NUMERALS = {"一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "七": 6, "八": 7}
@@ -81,7 +82,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ),
     (
         "tensor",
-        r"\b(?:self|model|net|module)\.[a-z]\w*(?:\.\w{1,40}){0,4}(?!\w|\()|\bmat[12]\b|\bnoise\b|\bindices\b|\bindex\b(?=\s?(?:is|on|在))|\b(?!(?:they|it|which|that|this|these|those|both|all|everything)\b)[a-z]\w{0,30}(?=\s(?:is|are|stays?|remains?|lives?|was|were)\s(?:still\s)?(?:on|in)\s)|\b[a-z]\w{0,30}_\w{1,40}\b(?!\s?[=(])",
+        r"\bmat[12]\b|\bnoise\b|\bindices\b|\bindex\b(?=\s?(?:is|on|在))|\b(?!(?:they|it|which|that|this|these|those|both|all|everything)\b)[a-z]\w{0,30}(?=\s(?:is|are|stays?|remains?|lives?|was|were)\s(?:still\s)?(?:on|in)\s)|\b[a-z]\w{0,30}_\w{1,40}\b(?!\s?[=(])",
     ),
 )
 THING = Pattern("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ROLES), _FLAGS)
@@ -227,6 +228,7 @@ def _commands() -> Pattern:
 
 def told_in(text: str) -> Told:
     """The facts of a prose text."""
+    text = _WIDE.sub(r"\g<1>:", text)
     text = _PAIR.sub(r"\g<1> and ", _NTH.sub(lambda found: _SPELT[found[0][0]], text))
     fails, works = _outcomes(text)
     counts = [_count(each) for each in _PROCESSES.finditer(text)]

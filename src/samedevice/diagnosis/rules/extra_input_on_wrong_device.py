@@ -256,6 +256,11 @@ RULE = Rule(
         sign(2, said("needs-gpu")),
         sign(5, said("needs-host")),
         sign(
+            3.6,
+            said("same-device argument-device", devices="host"),
+            line(r"[+*] \(?\w{0,20}(?:attention|padding|attn)_mask\b|masked_fill_?\(~?\w{0,20}mask\b"),
+        ),
+        sign(
             4.2,
             said("same-device argument-device", op="index_select", argument="^index$"),
             named("host"),

@@ -422,6 +422,7 @@ RULE = Rule(
         sign(2.2, said("mask-device")),
         sign(5, said("input-weight-type", argument="^hidden$")),
         sign(2.2, said("collective-device")),
+        sign(2.2, said("cat-device-old", devices="host")),
         sign(4.5, said("gradient-device", op=r"Backward$")),
         sign(2, said("gradient-device")),
         sign(2.2, said("index-device")),

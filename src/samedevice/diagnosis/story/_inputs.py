@@ -77,7 +77,7 @@ _MODEL_MOVED = r"(?:model|net\w*)\b[^.\n]{0,30}(?:on|to) the (?:cuda|gpu|card)|(
 
 def never_moved(told: Told, report: Report) -> Reading | None:
     """The text says itself what was never moved."""
-    if not told.left or not fails(told, report):
+    if not told.left or not (fails(told, report) or (told.ended and report.kind == "unknown-message")):
         return None
     role, word = told.left[0]
     if role == "tensor" and report.kind == "input-weight-type":
@@ -116,15 +116,16 @@ def one_left(told: Told, report: Report) -> Reading | None:
     if left == "ids" and any(each != "cpu" for each in told.devices_of("model", "weights", "embedding")):
         reasons = (placed_at(told, "ids"),)
         return Reading("input-not-on-embedding-device", reasons, ("extra-input-on-wrong-device",), sure=False)
-    if any(_ATTRIBUTE.match(word) for _, word, device in told.places if device == "cpu"):
+    if any(_kept(told, word) for _, word, device in told.places if device == "cpu"):
         others = ("module-left-on-other-device",)
         return Reading("tensor-created-on-wrong-device", (placed_at(told, left),), others, sure=False)
     candidates = ("tensor-created-on-wrong-device",)
     return Reading("extra-input-on-wrong-device", (placed_at(told, left),), candidates, sure=False)
 
 
-_ATTRIBUTE = Pattern(r"(?:self|model|net|module)\.\w")
-"""What a module keeps, which goes where the module goes if it is a parameter or a buffer."""
+def _kept(told: Told, word: str) -> bool:
+    """Whether a thing is written as what a module keeps, which goes where that goes if it is a parameter or buffer."""
+    return told.mentions(rf"\b(?:self|model|net|module)\.(?:\w+\.){{0,3}}{re.escape(word)}\b")
 
 
 def extra_input_left(told: Told, report: Report) -> Reading | None:

@@ -55,6 +55,7 @@ from samedevice.diagnosis.story._placement import (
     spread_and_met,
     streams_apart,
 )
+from samedevice.diagnosis.story._printed_map import towers_by_the_map
 from samedevice.diagnosis.story._state import (
     adapter_contrasted,
     adapter_left,
@@ -119,6 +120,8 @@ CONDITIONS: tuple[Condition, ...] = (
     mapped_without_blocks,
     first_gpu_kept_free,
     each_rank_and_the_first,
+    towers_by_the_map,
+    list_left,
     quantised_left,
     made_on_the_current,
     kernel_on_the_first,
@@ -151,7 +154,6 @@ CONDITIONS: tuple[Condition, ...] = (
     only_the_smallest,
     meta_in_use,
     memory_saver,
-    list_left,
     another_release_works,
     helped_by_a_move,
     block_cut,
