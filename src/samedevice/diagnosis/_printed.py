@@ -53,7 +53,10 @@ def _made_in_the_text(report: Report) -> Reading | None:
     return None
 
 
-_MADE_BARE = r"[^\n=;`]{0,80}\b(?:torch|th)\.(?:zeros|ones|tensor|arange|eye|full|empty|linspace|randn?|randint)\((?:(?!device|\.cuda|\.to\()[^\n`;]){0,80}"
+_MADE_BARE = (
+    r"[^\n=;`]{0,80}\b(?:torch|th)\.(?:zeros|ones|tensor|arange|eye|full|empty|linspace|randn?|randint)\("
+    r"(?:(?!device|\.cuda|\.to\()[^\n`;]){0,80}"
+)
 
 
 def _handed_down(report: Report) -> Reading | None:
@@ -80,7 +83,13 @@ def _data_beside_kept(report: Report) -> Reading | None:
     placed = dict(report.operands) if len(report.operands) > 1 else _by_argument(report)
     kept = next((name for name in placed if _KEPT.fullmatch(name)), None)
     others = [device for name, device in placed.items() if name != kept]
-    if kept is None or not others or device_pattern((placed[kept], others[0])) != "host":
+    if kept is None or not others:
+        return None
+    if device_pattern((placed[kept], others[0])) == "gpus":
+        reason = Phrase("because.kept-beside", operand=kept, device=placed[kept])
+        others_of_gpus = ("hard-coded-device", "generator-or-default-device")
+        return Reading("tensor-created-on-wrong-device", (reason,), others_of_gpus, guilty=kept, sure=False)
+    if device_pattern((placed[kept], others[0])) != "host":
         return None
     code = report.at.code if report.at is not None else ""
     reason = Phrase("because.kept-beside", operand=kept, device=placed[kept])

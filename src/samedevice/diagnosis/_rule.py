@@ -186,7 +186,9 @@ def product_with(place: str) -> Look:
     """
 
     def look(report: Report) -> Phrase | None:
-        if device_pattern(report.devices) != "host" or _WRITTEN_OUT.search(report.statement):
+        if device_pattern(report.devices) != "host" or _WRITTEN_OUT.search(
+            report.at.code if report.at else ""
+        ):
             return None
         if report.argument not in (*_WEIGHTS, *_INPUTS) or not _LAYERS.search(report.op or ""):
             return None

@@ -216,7 +216,7 @@ KINDS: tuple[Kind, ...] = (
         r"(?P<argument>weight|bias) type \(?(?P<t2>TYPE)\)?[ ,;]{1,3}(?:and |but )?(?:the )?input type \(?(?P<t1>TYPE)\b",
         weak=True,
     ),
-    _row("meta-copy", "out of meta tensor", r"Cannot copy out of meta tensor; no data!"),
+    _row("meta-copy", "out of meta tensor", r"Cannot copy out of meta tensor(?:; no data!)?"),
     _row(
         "meta-device",
         "not on the expected device",
@@ -232,6 +232,11 @@ KINDS: tuple[Kind, ...] = (
         "generator-device",
         "device type for generator",
         r"Expected a '?(?P<d1>\w{2,8})'? device type for generator but found '?(?P<d2>\w{2,8})'?",
+    ),
+    _row(
+        "generator-device",
+        "generator device but found",
+        r"Expected an? '?(?P<d1>DEVICE)'? generator device but found '?(?P<d2>DEVICE)'?",
     ),
     _row(
         "generator-device",
@@ -336,7 +341,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "triton-pointer",
         "from triton",
-        r"Pointer argument (?:\(at (?P<argument>\d{1,3})\) )?cannot be accessed from Triton \(cpu tensor\?\)",
+        r"(?:Pointer argument (?:\(at (?P<argument>\d{1,3})\) )?|Tensor (?:on \w{1,8} device \d{1,3} )?)cannot be accessed from Triton(?: \(cpu tensor\?\))?",
     ),
     _row(
         "triton-pointer",
@@ -385,7 +390,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "deserialize",
         "deserialize object",
-        r"Attempt(?:ing|s|ed)? to deserialize object on (?:a )?(?:CUDA device|\w{2,8} device)",
+        r"(?:Attempt(?:ing|s|ed)?|Trying) to deserialize object on (?:a )?(?:CUDA device|\w{2,8} device)",
     ),
     _row(
         "cuda-not-compiled",

@@ -121,14 +121,12 @@ def read_paste(text: str) -> list[Report]:
     for hit in _first_causes(hits, paste):
         rank = tagged[paste.row(hit.start)][1]
         groups = hit.found.groupdict()
-        known = next(
-            (r for r in reports if _same(r, hit.kind, groups.get("op"), groups.get("argument"))), None
-        )
+        known = next((r for r in reports if _same(r, hit.kind, groups.get("op"), _argument(groups))), None)
         if known is None:
             reports.append(_report(hit, hits, paste))
         elif rank is not None and rank not in known.ranks:
             reports[reports.index(known)] = _with_rank(known, rank)
-    return [report for report in reports if not _repeats(report, reports)]
+    return [_completed(report) for report in reports if not _repeats(report, reports)]
 
 
 def _report(hit: Hit, hits: list[Hit], paste: Text) -> Report:
@@ -151,8 +149,8 @@ def _report(hit: Hit, hits: list[Hit], paste: Text) -> Report:
         message=_message(paste.whole, hit.found) if hit.topic is None else _sentence(paste, hit),
         exception=exception_name(paste.lines, row),
         devices=_devices(groups) or _placed(operands, sentence if hit.kind in _PLACING else ""),
-        op=_whole_name(groups.get("op")) or _operator_of(frames, groups.get("argument")),
-        argument=groups.get("argument") or _element(frames, groups.get("element")),
+        op=groups.get("op"),
+        argument=_argument(groups),
         frames=frames,
         versions=paste.versions,
         ranks=(rank,) if rank is not None else (),
@@ -169,11 +167,28 @@ def _report(hit: Hit, hits: list[Hit], paste: Text) -> Report:
     )
 
 
-def _element(frames: tuple[Frame, ...], number: str | None) -> str | None:
+def _argument(groups: dict[str, str | None]) -> str | None:
+    """The argument that a message names, or the number of an element of a list, such as `#1`."""
+    number = groups.get("element")
+    return groups.get("argument") or (f"#{number}" if number is not None else None)
+
+
+def _completed(report: Report) -> Report:
+    """With what the frames tell of an operator or an element that the message does not name."""
+    argument = report.argument
+    if argument is not None and argument.startswith("#"):
+        argument = _element(report.frames, int(argument[1:]))
+    operator = _whole_name(report.op) or _operator_of(report.frames, argument)
+    if (argument, operator) == (report.argument, report.op):
+        return report
+    return replace(report, argument=argument, op=operator)
+
+
+def _element(frames: tuple[Frame, ...], number: int) -> str | None:
     """The element of a list of tensors, by its number, as the failing statement writes it."""
-    listed = _LISTED.search(frames[-1].code) if frames and number is not None else None
+    listed = _LISTED.search(frames[-1].code) if frames else None
     names = [each.strip() for each in listed[1].split(",")] if listed else []
-    return names[int(number)] if number is not None and int(number) < len(names) else None
+    return names[number] if number < len(names) else None
 
 
 _LISTED = Pattern(r"\b(?:cat|concat|concatenate|stack|hstack|vstack)\(\s?[\[(]([^\[\]()]{1,200})[\])]")
@@ -187,15 +202,18 @@ def _whole_name(operator: str | None) -> str | None:
 def _operator_of(frames: tuple[Frame, ...], argument: str | None) -> str | None:
     """The operator of a layer in which the innermost frame of torch is, where the message does not name it.
 
-    An `index` that torch's own code for modules was given is one of an embedding.
+    Where the paste ends in torch's own code for modules, an `index` is one of an embedding, and `mat2` the
+    weight of a linear layer.
     """
     last = frames[-1] if frames else None
     if last is None or last.file is None:
         return None
+    if last.function in _LAYERS and last.file.endswith("functional.py"):
+        return last.function
     called = _CALLS_OPERATOR.search(last.code)
     layer = _LAYER_FILE.search(last.file)
-    if argument == "index" and _MODULES.search(last.file):
-        return "embedding"
+    if argument in _SIDES and _MODULES.search(last.file):
+        return _SIDES[argument]
     return called[1] if called else _OF_LAYER[layer[1]] if layer else None
 
 
@@ -203,6 +221,8 @@ _CALLS_OPERATOR = Pattern(
     r"\b(?:torch|F|torch\._C\._nn)\.(linear|layer_norm|batch_norm|group_norm|rms_norm|conv\d?d?|embedding)\("
 )
 _LAYER_FILE = Pattern(r"nn[/\\]modules[/\\](linear|conv|sparse|normalization|batchnorm)\.py$")
+_SIDES = {"index": "embedding", "mat1": "linear", "mat2": "linear"}
+_LAYERS = ("linear", "layer_norm", "batch_norm", "group_norm", "embedding")
 _CUT = ("wrapper_", "wrapper__", "wrapper_CUDA_", "wrapper_CUDA__")
 """What is left of a name where a paste ends."""
 _MODULES = Pattern(r"nn[/\\]modules[/\\]\w+\.py$")

@@ -46,7 +46,7 @@ from samedevice.diagnosis._rule import MAPPED, Hint, Rule, anywhere, inside, lin
 from samedevice.messages import Phrase
 
 _DISPATCHED = (
-    rf"{MAPPED}|\boffload\w*|\bdispatch\w*|\baccelerat\w+|\bhooks?\b|\b(?:low|med)[-_ ]?vram\b"
+    rf"{MAPPED}|\boffload\w*|\bdispatch\w*|\bhooks?\b|\b(?:low|med)[-_ ]?vram\b"
     r"|low_cpu_mem|load_in_[48]bit|\bquantiz\w+"
 )
 """What tells that the model was placed part by part, so that some of it may be offloaded."""

@@ -191,7 +191,7 @@ RULE = Rule(
             4.4,
             said("same-device argument-device meta-device"),
             inside(r"prompt|text_embed|conditioning"),
-            anywhere(r"offload|\bhooks?\b|device_map|\baccelerate\b|pipe(?:line)?\b"),
+            anywhere(r"offload|\bhooks?\b|device_map|pipe(?:line)?\b"),
         ),
         sign(3.2, said("meta-device")),
         sign(3.4, said("no-exception"), anywhere(r"on meta")),

@@ -8,7 +8,8 @@ import re
 
 from samedevice.diagnosis.paste import THING, Pattern, Report, Told
 from samedevice.diagnosis.story._code import dropped_moves, encodings_as_they_are
-from samedevice.diagnosis.story._facts import Reading, ends, fails, placed_at, when
+from samedevice.diagnosis.story._facts import Reading, ends, fails, in_parts, placed_at, when
+from samedevice.findings import Confidence
 from samedevice.messages import Phrase
 
 _CONTAINER = (
@@ -38,7 +39,8 @@ def result_thrown_away(told: Told, report: Report) -> Reading | None:
         Phrase("because.told-dropped", thing=guilty) if guilty else Phrase("because.told-thrown-away"),
     )
     sure = bool(names) and (stated or told.says(_WRITTEN_AS_IS))
-    return Reading(cause, reasons, candidates, "advice.keep-result", guilty=guilty, sure=sure)
+    outranks: tuple[Confidence, ...] = ("guess",) if sure else ()
+    return Reading(cause, reasons, candidates, "advice.keep-result", guilty, sure, outranks)
 
 
 _WRITTEN_AS_IS = r"(?:\A|\n)[ \t]{0,40}[\w.]{1,60}\.(?:to|cuda)\([^()\n]{0,60}\)[ \t]{0,40}(?:#|\n|\Z)|\w ?= ?[\w.]{1,80}\(|\bline\b|still (?:on )?(?:the )?cpu|一行|还是 ?cpu|还在 ?cpu"
@@ -113,7 +115,10 @@ def one_left(told: Told, report: Report) -> Reading | None:
     there = any(device.startswith("cuda") for _, _, device in told.places)
     if left is None or not there or not ends(told, report):
         return None
-    if left == "ids" and any(each != "cpu" for each in told.devices_of("model", "weights", "embedding")):
+    named = dict(report.operands).get("input") == "cpu"
+    if left == "ids" and (
+        named or any(each != "cpu" for each in told.devices_of("model", "weights", "embedding"))
+    ):
         reasons = (placed_at(told, "ids"),)
         return Reading("input-not-on-embedding-device", reasons, ("extra-input-on-wrong-device",), sure=False)
     if any(_kept(told, word) for _, word, device in told.places if device == "cpu"):
@@ -146,6 +151,24 @@ _POSITIONS = (
 )
 
 
+def embedding_meets_ids(told: Told, report: Report) -> Reading | None:
+    """The text shows the line in which an embedding is called with ids, as the one that fails where the model is on
+    several GPUs.
+    """
+    found = _EMBEDS.search(told.text)
+    if found is None or not ends(told, report) or not (in_parts(told) or fails(told, report)):
+        return None
+    reason = Phrase("because.line", text=found[0])
+    others = ("embedding-streams-on-different-devices",)
+    return Reading("input-not-on-embedding-device", (reason,), others, "situation.s2", sure=False)
+
+
+_EMBEDS = Pattern(
+    r"\b(?:\w*embed\w*|get_input_embeddings\(\)|wte)\(\s?\w{0,20}(?:ids|tokens)\b[^\n]{0,20}\)",
+    re.IGNORECASE | re.ASCII,
+)
+
+
 def inputs_elsewhere(told: Told, report: Report) -> Reading | None:
     if not told.apart(("embedding",), ("ids",)):
         return None
@@ -165,6 +188,16 @@ def weights_left(told: Told, report: Report) -> Reading | None:
     if "cpu" not in told.devices_of("weights", "model") or not gpu or not fails(told, report):
         return None
     return Reading("module-left-on-other-device", (placed_at(told, "weights", "model"),))
+
+
+def still_on_the_host(told: Told, report: Report) -> Reading | None:
+    """The model, or its weights, are told to be on the host still."""
+    if not told.says(_STILL_THERE) or not ends(told, report):
+        return None
+    return Reading("module-left-on-other-device", (placed_at(told, "weights", "model"),))
+
+
+_STILL_THERE = r"\b(?:model|weights?|module|network|parameters)\b[^.,;\n]{0,24}\b(?:is|are|remains?|stays?)\b[^.,;\n]{0,12}\bstill\b[^.,;\n]{0,6}\b(?:in|on) (?:the )?cpu\b|\b(?:model|weights?|module|network|parameters)\b[^.,;\n]{0,24}\bstill (?:in|on) (?:the )?cpu\b|(?:模型|权重|参数)[^，。\n]{0,6}(?:还|仍)(?:然|旧)?(?:是)?在\s?CPU"
 
 
 first_gpu_kept_free = when(

@@ -85,7 +85,9 @@ def optimizer_first(told: Told, report: Report) -> Reading | None:
 def kept_state(told: Told, report: Report) -> Reading | None:
     """It fails with beams or a cache, and where layers are apart; without them it works."""
     without = told.says(_WITHOUT_STATE)
-    if not ((told.says(_KEEPS) and (without or in_parts(told))) and fails(told, report)):
+    off = told.says(r"\buse_cache\s?=\s?False") and not without
+    beams = told.says(r"num_beams|\bbeams?\b|\bbeam_\w+|束搜索") and in_parts(told) and ends(told, report)
+    if off or not (beams or (told.says(_KEEPS) and (without or in_parts(told)) and fails(told, report))):
         return None
     candidates = ("block-split-across-devices", "lm-head-or-tied-weight-split")
     reasons = (Phrase("because.told-kept"),)

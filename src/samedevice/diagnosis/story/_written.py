@@ -29,11 +29,11 @@ from samedevice.messages import Phrase
 
 def another_gpu_chosen(told: Told, report: Report) -> Reading | None:
     """A GPU that is not the first was chosen, and something goes to the first one or works there alone."""
-    kernel = told.says(OWN_KERNEL) or report.kind == "illegal-access"
+    kernel = told.says(OWN_KERNEL) or report.kind in ("illegal-access", "triton-pointer")
     if told.spread or (told.launched and not kernel) or not told.chosen:
         return None
     met = devices_met(told, report)
-    if "cuda:0" not in met and not told.says(rf"{_FIRST_WORKS}|{_PUT_ON_FIRST}"):
+    if "cuda:0" not in met and not told.says(rf"{_FIRST_WORKS}|{_PUT_ON_FIRST}|{_VISIBLE_WORKS}"):
         return None
     reasons = (Phrase("because.told-chosen", device=told.chosen[0]),)
     if kernel:
@@ -66,6 +66,8 @@ def fails_elsewhere(told: Told, report: Report) -> Reading | None:
     return Reading("hard-coded-device", (Phrase("because.told-not-first"),), candidates)
 
 
+_VISIBLE_WORKS = rf"CUDA_VISIBLE_DEVICES\s?=\s?\d\b(?!,)[^\n]{{0,80}}\n?[^\n]{{0,40}}{RIGHT}"
+"""It works where that GPU alone is visible, and is the first one then."""
 _PUT_ON_FIRST = rf"\b(?:put|placed|allocat\w+|loaded|moved|goes|went|occup\w+|uses?)\b[^.\n]{{0,16}}(?:{FIRST}|\bGPU device 0\b)"
 _FIRST_WORKS = rf"{FIRST}[^.;。；\n]{{0,40}}{RIGHT}|{RIGHT}[^.;。；\n]{{0,24}}{FIRST}"
 
@@ -218,6 +220,32 @@ kept_as_an_attribute = when(
 """A tensor that the module keeps, and that is no buffer, stays where it was made."""
 
 
+def kept_tensor_indexed(told: Told, report: Report) -> Reading | None:
+    """The text shows the line in which a tensor of an object is indexed, and that one is on the host."""
+    found = _INDEXED.search(told.text)
+    own, others = (*report.devices, "", "")[:2]
+    on_host = (report.argument in ("index", "indices") and others == "cpu" != own) or report.devices == (
+        "cpu",
+    )
+    if found is None or not on_host:
+        return None
+    reason = Phrase("because.line", text=found[0])
+    others_ = ("loss-or-label-on-other-device", "module-left-on-other-device")
+    return Reading("tensor-created-on-wrong-device", (reason,), others_, guilty=found["name"])
+
+
+_INDEXED = Pattern(r"\b(?P<name>self\.\w{1,40})(?:\.(?:gather|index_select|take)\(|\[)[^\n]{0,60}")
+
+
+def computed_on_the_host(told: Told, report: Report) -> Reading | None:
+    """Something is told to be computed on the host, and to meet what is on a GPU."""
+    found = _COMPUTED_THERE.search(told.text)
+    if found is None or not fails(told, report):
+        return None
+    reason = Phrase("because.told-returned", text=found[0])
+    return Reading("tensor-created-on-wrong-device", (reason,), ("extra-input-on-wrong-device",))
+
+
 def returned_on_the_host(told: Told, report: Report) -> Reading | None:
     """A function is told to return a tensor on the host though what it reads is on a GPU, or to take the host for
     granted.
@@ -237,7 +265,13 @@ def returned_on_the_host(told: Told, report: Report) -> Reading | None:
 
 _OF_A_MODEL = r"\b\w*(?:model|module|net|convert\w*)\b|mat2|\bweights?\b"
 _RETURNS_ON_HOST = Pattern(
-    r"\b[\w.]{2,40}\(\)?`? (?:does(?:n'?t| not)|never) (?:return|give|produce)s? (?:a |an )?(?:cuda|GPU) tensor|\b[\w.]{2,40}\(\)?`? (?:always )?(?:returns|gives|produces|creates) (?:a |an )?(?:tensor on (?:the )?CPU|CPU tensor)",
+    r"\b[\w.]{2,40}\(\)?`? (?:does(?:n'?t| not)|never) (?:return|give|produce)s? (?:a |an )?(?:cuda|GPU) tensor"
+    r"|\b(?:does(?:n'?t| not)|do not|don'?t|without) pass(?:ing|ed)?\b[^.\n]{0,24}\b(?:through|on|along|down|device)\b|(?:在|于)\s?CPU\s?(?:上)?(?:计算|创建|生成|构造|初始化)"
+    r"|\b[\w.]{2,40}\(\)?`? (?:always )?(?:returns|gives|produces|creates) (?:a |an )?(?:tensor on (?:the )?CPU|CPU tensor)",
+    re.IGNORECASE | re.ASCII,
+)
+_COMPUTED_THERE = Pattern(
+    r"\b(?:\w+ ){0,2}(?:computed|created|made|generated|built|allocated|initiali[sz]ed|calculated|constructed) (?:only |always )?on (?:the )?(?:CPU|host)\b",
     re.IGNORECASE | re.ASCII,
 )
 _DEFAULTS_TO_HOST = Pattern(
