@@ -109,12 +109,16 @@ ROWS: tuple[Elsewhere, ...] = (
         r"attn_mask dtype|Expected (?:attn_mask|query, key, and value) dtype|(?:query|key|value)\.dtype",
     ),
     _row("state-dict", "loading state_dict", r"Error\(s\) in loading state_dict for"),
-    _row("state-dict", "in state_dict", r"(?:Missing|Unexpected) key\(s\) in state_dict"),
+    _row(
+        "state-dict",
+        "in state_dict",
+        r"(?:Missing|Unexpected) key(?:\(s\)|s? ['\"][^\n]{1,80}['\"]) in state_dict",
+    ),
     _row("state-dict", "size mismatch for", r"size mismatch for [\w.]+: copying a param with shape"),
     _row(
         "out-of-memory",
         "out of memory|outofmemory",
-        r"CUDA out of memory|CUDA error: out of memory|OutOfMemoryError|hip out of memory|MPS backend out of memory",
+        r"CUDA out of memory|\(\): out of memory|CUDA error: out of memory|OutOfMemoryError|hip out of memory|MPS backend out of memory",
     ),
     _row(
         "out-of-memory",

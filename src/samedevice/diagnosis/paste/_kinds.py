@@ -246,7 +246,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "data-parallel-module",
         "module must have",
-        r"module must have its parameters and buffers on device (?P<d1>DEVICE)(?: \(device_ids\[0\]\))? but found one of them on device: (?P<d2>DEVICE)",
+        r"module must have its parameters and buffers on device (?P<d1>DEVICE)(?: \(device_ids\[0\]\))? but found one of them on (?:the )?device: (?P<d2>DEVICE)",
     ),
     _row(
         "same-device",
@@ -422,6 +422,11 @@ KINDS: tuple[Kind, ...] = (
         "collective-device",
         "but found tensor on",
         r"Expected (?:all_gather output )?tensor on (?P<d2>DEVICE) but found tensor on (?P<d1>DEVICE)",
+    ),
+    _row(
+        "needs-gpu",
+        "tensor was not cuda",
+        r"A tensor was not cuda|expected (?:a )?cuda tensor, (?:but )?got cpu",
     ),
     _row(
         "graph-device",

@@ -140,7 +140,7 @@ _GPUS = Pattern(
 _COUNTS = {"two": 2, "three": 3, "four": 4, "eight": 8, "两": 2, "四": 4, "八": 8}
 _CHOSEN = Pattern(
     r"--?(?:device|gpu|gpu[-_]ids?|device[-_]ids?|cuda[-_]device)(?:[ =:]{1,3}|\s)['\"]?(?:cuda:)?(?P<option>[1-9]\d?)\b"
-    r"|\b(?:device|gpu_?ids?|device_?ids?)['\"]?(?:\s?[=:]\s?|\s['\"](?=cuda))(?:torch\.device\()?['\"]?(?:cuda:)?(?P<given>[1-9]\d?)\b"
+    r"|\b(?:devices?|gpu_?ids?|device_?ids?)['\"]?(?:\s?[=:]\s?|\s['\"](?=cuda))(?:torch\.device\()?['\"]?(?:cuda:)?(?P<given>[1-9]\d?)\b"
     r"|set_device\((?P<set>[1-9]\d?)\)|(?:指定(?:了)?\s?(?:cuda:|GPU ?)?|(?:用|跑在|换成|改成|选了?)\s?(?:cuda ?:?|GPU ?))(?P<zh>[1-9]\d?)"
     r"|\b(?:everything|all|model|batches|tensors)\b[^.,;\n]{0,30}\b(?:is|are) on cuda:(?P<all>[1-9]\d?)\b"
     r"|\b(?:given|got|assigned|get) (?:the )?(?:GPU|card) ?(?:#|number )?(?P<got>[1-9]\d?)\b"

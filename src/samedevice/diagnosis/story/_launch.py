@@ -158,7 +158,9 @@ def one_process_sees_all(told: Told, report: Report) -> Reading | None:
     if told.launched or told.spread or told.says(MAPPED) or len(gpus_met(told, report)) < 2:
         return None
     started = _ONE_PROCESS.search(told.text)
-    if started is None or not told.says(_ONE_WORKS) or not (told.says(_SEVERAL_VISIBLE) or told.gpus > 1):
+    shown = told.says(r"CUDA_VISIBLE_DEVICES\s?=\s?['\"]?\d ?,")
+    works = told.says(_ONE_WORKS) and (told.says(_SEVERAL_VISIBLE) or told.gpus > 1)
+    if started is None or not (shown or works):
         return None
     if not told.says(r"\btrain\w*|fine-?tun\w+|\bsft\b|训练|微调"):
         return None

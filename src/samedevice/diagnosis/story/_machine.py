@@ -103,7 +103,7 @@ _SAME_SENTENCE = r"(?:[^\n。.]|\.(?=\d))"
 _OLDER_RIGHT = (
     rf"{_OLDER}{_SAME_SENTENCE}{{0,90}}?{GOES}|{_RELEASE} (?:\w+ ){{0,2}}{GOES}|{GOES}{_SAME_SENTENCE}{{0,40}}{_OLDER}"
     rf"|(?:\bpin\w*|downgrad\w*|revert\w*|roll\w* back|going back)[^.\n]{{0,30}}(?:{_RELEASE}|release|version)|(?:broke|stopped working) (?:with|since|in|after) (?:the |a )?(?:new|latest|last|release|version|update)"
-    r"|\b(?:after|since) (?:the |an? )?(?:upgrad\w+|updat\w+)|\bupgrad(?:ed|ing) (?:from|to)\b|(?:升级|更新)(?:到[^，。\n]{0,20})?(?:之|以)?后"
+    r"|\b(?:after|since) (?:the |an? )?(?:upgrad\w+|updat\w+)|\bupgrad(?:ed|ing) (?:from|to)\b(?! an? )|(?:升级|更新)(?:到[^，。\n]{0,20})?(?:之|以)?后"
 )
 
 
@@ -202,4 +202,4 @@ _COPIED = (
 _COPIED_OTHERWISE = r"(?:\bequal|allclose)\((\w{1,20})(?:\.cpu\(\))?, ?\1\.to\(['\"]?(?:cuda:)?\d['\"]?\)(?:\.to\([^()\n]{1,12}\)|\.cpu\(\)){0,2}\)[^.\n]{0,24}\bfalse\b|\.to\(['\"]cuda:\d['\"]\)\s{1,4}tensor\(\[+(?:0\.?,? ?){1,40}\]+, device='cuda:\d'\)"
 """A copy beside its original, as a session prints them, or a comparison of the two."""
 
-_OTHER_VALUES = r"tensor\(\[+0\.,? +(?:0\.,? *){1,9}|\b(?:weights?|values?|results?|outputs?)\b[^.;\n]{0,24}(?:aren'?t|isn'?t|are not|is not|were not|weren'?t) (?:right|correct|the same)|\b(?:sums?|values?|results?|outputs?|numbers?)\b[^.;\n]{0,24}\b(?:is|are|was|were) (?:all )?(?:wrong|garbage|zeros?|nan)\b|other values|wrong (?:values?|sums?|results?|outputs?|numbers?|answers?)|(?:all|only|just|prints?|returns?|gives?) zeros?|nonsense|gibberish|garbage|corrupt\w*|\bnans?\b|values differ|乱码|感叹号|!!!!|exclamation marks?|全是? ?0|数值不对"
+_OTHER_VALUES = r"\b(?:full|pure|only|just|random) (?:of )?noise\b|\bnoisy (?:image|picture|output)|\b(?:all |completely )?black (?:image|picture|output|frame)s?\b|tensor\(\[+0\.,? +(?:0\.,? *){1,9}|\b(?:weights?|values?|results?|outputs?)\b[^.;\n]{0,24}(?:aren'?t|isn'?t|are not|is not|were not|weren'?t) (?:right|correct|the same)|\b(?:sums?|values?|results?|outputs?|numbers?)\b[^.;\n]{0,24}\b(?:is|are|was|were) (?:all )?(?:wrong|garbage|zeros?|nan)\b|other values|wrong (?:values?|sums?|results?|outputs?|numbers?|answers?)|(?:all|only|just|prints?|returns?|gives?) zeros?|nonsense|gibberish|garbage|corrupt\w*|\bnans?\b|values differ|乱码|感叹号|!!!!|exclamation marks?|全是? ?0|数值不对"

@@ -57,7 +57,7 @@ from samedevice.diagnosis.story._placement import (
     spread_and_met,
     streams_apart,
 )
-from samedevice.diagnosis.story._printed_map import towers_by_the_map
+from samedevice.diagnosis.story._printed_map import block_cut_by_the_map, towers_by_the_map
 from samedevice.diagnosis.story._state import (
     adapter_contrasted,
     adapter_left,
@@ -86,6 +86,7 @@ from samedevice.diagnosis.story._written import (
     fails_elsewhere,
     kept_as_an_attribute,
     kept_tensor_indexed,
+    made_for_a_call,
     made_without_a_device,
     modules_in_a_container,
     own_part_on_current,
@@ -124,6 +125,7 @@ CONDITIONS: tuple[Condition, ...] = (
     mapped_without_blocks,
     first_gpu_kept_free,
     each_rank_and_the_first,
+    block_cut_by_the_map,
     towers_by_the_map,
     list_left,
     quantised_left,
@@ -152,6 +154,7 @@ CONDITIONS: tuple[Condition, ...] = (
     left_beside_what_moved,
     kept_tensor_indexed,
     returned_on_the_host,
+    made_for_a_call,
     made_without_a_device,
     kept_as_an_attribute,
     table_elsewhere,

@@ -43,6 +43,25 @@ def towers_by_the_map(told: Told, report: Report) -> Reading | None:
     return Reading("embedding-streams-on-different-devices", reasons, others)
 
 
+def block_cut_by_the_map(told: Told, report: Report) -> Reading | None:
+    """The printed map puts parts of one numbered layer on different GPUs."""
+    if not fails(told, report):
+        return None
+    placed: dict[str, int] = {}
+    for name, gpu in _entries(told.text):
+        layer = _WITHIN.match(name)
+        if layer is None:
+            continue
+        if placed.setdefault(layer[1], gpu) != gpu:
+            reason = Phrase("because.told-map-cuts", thing=layer[1])
+            return Reading("block-split-across-devices", (reason,), ("device-map-incomplete-or-wrong",))
+    return None
+
+
+_WITHIN = Pattern(r"((?:[a-z_]\w*\.)+\d{1,3})\.[a-z_]", _FLAGS)
+"""A part of a numbered layer: `transformer.h.26.mlp`."""
+
+
 def _entries(text: str) -> Iterator[tuple[str, int]]:
     for each in _ENTRY.finditer(text):
         yield each["module"], int(each["gpu"])

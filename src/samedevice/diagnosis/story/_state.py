@@ -33,10 +33,15 @@ metric_apart = when(
 
 def table_elsewhere(told: Told, report: Report) -> Reading | None:
     """The table of rotary positions is stated to be on one device, and two of them met."""
-    if not (told.devices_of("rotary") and fails(told, report)):
+    stated = bool(told.devices_of("rotary"))
+    if not ((stated or told.says(_ROTARY_ELSEWHERE)) and fails(told, report)):
         return None
     candidates = ("offload-hook-bypassed", "device-map-incomplete-or-wrong")
-    return Reading("rope-table-on-wrong-device", (placed_at(told, "rotary"),), candidates)
+    reasons = (placed_at(told, "rotary") if stated else Phrase("because.told-rotary"),)
+    return Reading("rope-table-on-wrong-device", reasons, candidates)
+
+
+_ROTARY_ELSEWHERE = r"\b(?:\w*rotary_emb\w*|inv_freq|freqs_cis|cos_cached|sin_cached)\b[^.\n]{0,60}(?:different|other|another|wrong) (?:GPUs?|devices?|cards?)|(?:旋转(?:位置)?编码|inv_freq)[^。\n]{0,20}(?:不同|别的|另一)"
 
 
 def quantised_left(told: Told, report: Report) -> Reading | None:
@@ -162,7 +167,7 @@ def state_after_resume(told: Told, report: Report) -> Reading | None:
     steps = told.says(_STEPS_OR_FAILS) and fails(told, report)
     resumed = told.says(rf"{RESUMED}|optim\w*\.load_state_dict")
     named = "optimizer" in told.roles and fails(told, report)
-    restored = resumed and told.ended and told.says(_RESTORED)
+    restored = resumed and told.ended and told.says(rf"{_RESTORED}|multi_tensor_apply")
     if not ("cpu" in told.devices_of("optimizer") or named or (steps and resumed) or restored):
         return None
     placed = placed_at(told, "optimizer") if told.devices_of("optimizer") else Phrase("because.told-resumed")

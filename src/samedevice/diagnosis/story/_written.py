@@ -68,7 +68,7 @@ def fails_elsewhere(told: Told, report: Report) -> Reading | None:
 
 _VISIBLE_WORKS = rf"CUDA_VISIBLE_DEVICES\s?=\s?\d\b(?!,)[^\n]{{0,80}}\n?[^\n]{{0,40}}{RIGHT}"
 """It works where that GPU alone is visible, and is the first one then."""
-_PUT_ON_FIRST = rf"\b(?:put|placed|allocat\w+|loaded|moved|goes|went|occup\w+|uses?)\b[^.\n]{{0,16}}(?:{FIRST}|\bGPU device 0\b)"
+_PUT_ON_FIRST = rf"\b(?:put|placed|allocat\w+|loaded|moved|goes|went|occup\w+|uses?)\b[^.\n]{{0,16}}(?:{FIRST}|\b(?:GPU )?device 0\b)"
 _FIRST_WORKS = rf"{FIRST}[^.;。；\n]{{0,40}}{RIGHT}|{RIGHT}[^.;。；\n]{{0,24}}{FIRST}"
 
 
@@ -278,6 +278,27 @@ _DEFAULTS_TO_HOST = Pattern(
     r"\bdefaults? to (?:`?device ?= ?)?['\"`]{0,2}cpu\b|\bdefault (?:is|device is) ['\"`]{0,2}cpu\b|\bdevice ?= ?['\"]cpu['\"] by default|默认(?:是|为|用|在)?\s?['\"]?cpu\b",
     re.IGNORECASE,
 )
+
+
+def made_for_a_call(told: Told, report: Report) -> Reading | None:
+    """A call is given one tensor with a device and another one without, which is made in that call."""
+    found = _MADE_IN_CALL.search(told.text)
+    if found is None or not fails(told, report):
+        return None
+    beside = told.text[max(0, found.start() - _CALL) : found.end() + _CALL]
+    if not re.search(r"\bdevice\s?=\s?['\"]?cuda|\.cuda\(|\.to\(", beside):
+        return None
+    reason = Phrase("because.told-not-moved", operand=found["name"], text=found[0].strip(" ,("))
+    others = ("tensor-created-on-wrong-device",)
+    return Reading("extra-input-on-wrong-device", (reason,), others, guilty=found["name"])
+
+
+_MADE_IN_CALL = Pattern(
+    r"[(,]\s{0,4}(?P<name>[a-z_]\w{1,40})=torch\.(?:tensor|ones|zeros|arange|full|LongTensor)\((?:(?!device)[^()\n]){0,120}\)(?!\.(?:to|cuda)\()",
+    re.ASCII,
+)
+_CALL = 160
+"""Characters around an argument that belong to its call."""
 
 
 def made_without_a_device(told: Told, report: Report) -> Reading | None:
