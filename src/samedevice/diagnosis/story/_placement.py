@@ -66,11 +66,17 @@ def meta_in_use(told: Told, report: Report) -> Reading | None:
 
 _SAVES = r"free\w*[^.\n]{0,24}(?:VRAM|GPU memory)|bring\w* (?:it|them) back|out of VRAM|释放显存|(?:low|med|medium)[-_ ]?v?ram\b|sleep(?:ing)?[ _]mode|wake[_ ]?up|model management|(?:un)?load(?:s|ing|ed)?/unload\w*|unload\w* (?:the )?(?:model|weights)|省显存模式|低显存模式"
 
-memory_saver = when(
-    _SAVES,
-    Reading("weights-moved-away-by-manager", (Phrase("because.told-saver"),), ("offload-hook-bypassed",)),
-)
-"""It fails only where something moves weights away to save the GPU's memory."""
+
+def memory_saver(told: Told, report: Report) -> Reading | None:
+    """It fails only where something moves weights away to save the GPU's memory, and no hook is named that does."""
+    if (
+        not told.says(_SAVES)
+        or told.says(r"enable_(?:model|sequential)_cpu_offload")
+        or not fails(told, report)
+    ):
+        return None
+    reasons = (Phrase("because.told-saver"),)
+    return Reading("weights-moved-away-by-manager", reasons, ("offload-hook-bypassed",))
 
 
 def block_cut(told: Told, report: Report) -> Reading | None:
