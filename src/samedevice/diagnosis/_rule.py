@@ -43,9 +43,9 @@ SEVERAL_GPUS = (
 """Words that tell of more than one GPU."""
 _LAYERS = Pattern(r"(?:^|_)(?:add)?mm$|linear|conv|norm(?!al)")
 """Operators by which a layer applies its weight."""
-_WEIGHTS = ("mat2", "weight")
+_WEIGHTS = ("mat2", "weight", "running_mean", "running_var")
 _INPUTS = ("mat1", "self", "input")
-"""How messages call the sides of a layer."""
+"""How messages call the sides of a layer; `self` of a product with a bias is the bias."""
 _WRITTEN_OUT = Pattern(r"\b\w{0,8}(?:matmul|mm|einsum)\(|\S @ \S")
 _LONGEST_SHOWN = 80
 Look = Callable[[Report], Phrase | None]
@@ -190,10 +190,12 @@ def product_with(place: str) -> Look:
             report.at.code if report.at else ""
         ):
             return None
-        if report.argument not in (*_WEIGHTS, *_INPUTS) or not _LAYERS.search(report.op or ""):
+        if report.argument not in (*_WEIGHTS, *_INPUTS, "out") or not _LAYERS.search(report.op or ""):
             return None
         own = report.devices[0] if report.kind == "argument-device" else report.devices[1]
-        weighs = report.argument in _WEIGHTS
+        weighs = report.argument in _WEIGHTS or (
+            report.argument in ("self", "out") and "addmm" in (report.op or "")
+        )
         where = "weight" if weighs == (own == "cpu") else "input"
         because = Phrase("because.argument", argument=report.argument, op=short_operator(report.op or "?"))
         return because if where == place else None

@@ -165,6 +165,11 @@ KINDS: tuple[Kind, ...] = (
     ),
     _row(
         "type-combination",
+        "invalid combination of arguments",
+        r"torch\.(?P<op>index_select|embedding) received an invalid combination of arguments - got \((?P<t1>torch\.(?:cuda\.)?\w{1,20}Tensor), int, (?P<t2>torch\.(?:cuda\.)?\w{1,20}Tensor)\)",
+    ),
+    _row(
+        "type-combination",
         "expected a tensor of type|expected type",
         r"expected (?:a tensor of )?type (?P<t1>TYPE) but (?:got|found) (?:a )?(?:type )?(?P<t2>TYPE)(?: for sequence element \d{1,3}(?: in sequence argument at position #?\d{1,2} '(?P<argument>\w{1,40})')?)?",
     ),
@@ -202,7 +207,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "input-weight-type",
         "tensors are not at the same",
-        r"Input and (?:parameter|hidden) tensors are not at the same device, found input tensor at (?P<d1>DEVICE) and (?P<argument>parameter|hidden) tensor at (?P<d2>DEVICE)",
+        r"Input and (?P<argument>parameter|hidden) tensors are not at the same device(?:, found input tensor at (?P<d1>DEVICE) and \w+ tensor at (?P<d2>DEVICE))?",
     ),
     _row(
         "input-weight-type",

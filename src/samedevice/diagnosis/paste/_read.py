@@ -179,6 +179,12 @@ def _completed(report: Report) -> Report:
     if argument is not None and argument.startswith("#"):
         argument = _element(report.frames, int(argument[1:]))
     operator = _whole_name(report.op) or _operator_of(report.frames, argument)
+    if (
+        report.kind == "type-combination"
+        and operator in ("index_select", "embedding")
+        and len(report.devices) > 1
+    ):
+        argument = argument or "index"  # the types are printed in the order of the arguments
     if (argument, operator) == (report.argument, report.op):
         return report
     return replace(report, argument=argument, op=operator)

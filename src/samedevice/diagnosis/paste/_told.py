@@ -144,7 +144,7 @@ _CHOSEN = Pattern(
     r"|set_device\((?P<set>[1-9]\d?)\)|(?:指定(?:了)?\s?(?:cuda:|GPU ?)?|(?:用|跑在|换成|改成|选了?)\s?(?:cuda ?:?|GPU ?))(?P<zh>[1-9]\d?)"
     r"|\b(?:everything|all|model|batches|tensors)\b[^.,;\n]{0,30}\b(?:is|are) on cuda:(?P<all>[1-9]\d?)\b"
     r"|\b(?:given|got|assigned|get) (?:the )?(?:GPU|card) ?(?:#|number )?(?P<got>[1-9]\d?)\b"
-    r"|\b(?:choos(?:e|ing)|chose|select(?:ed|ing)?|us(?:e|ing)|run(?:ning)? (?:it )?on|set to)\s(?:the )?(?:cuda:|GPU ?#?|card )(?P<said>[1-9]\d?)\b",
+    r"|\b(?:choos(?:e|ing)|chose|select(?:ed|ing)?|us(?:e|ing)|run(?:ning)? (?:it )?on|set to|(?:chang|switch)(?:e|ed|es|ing) (?:it |that |the \w+ |from \S+ )?to)\s(?:the )?(?:cuda:|GPU ?#?|card )(?P<said>[1-9]\d?)\b",
     _FLAGS,
 )
 _ALL_ON_ONE = Pattern(r"\{\s*['\"]{2}\s*:\s*(\d{1,3})\s*\}")

@@ -264,7 +264,7 @@ RULE = Rule(
             4.2,
             said("same-device argument-device", op="index_select", argument="^index$"),
             named("host"),
-            line(r"\.index_select\("),
+            line(r"(?<!torch)\.index_select\("),
         ),
         sign(
             4,

@@ -242,6 +242,12 @@ RULE = Rule(
             said("same-device argument-device", op="index_select|embedding", argument="^(?:index|indices)$"),
             named("gpu"),
         ),
+        sign(8, said("embedding-device-old"), line(r"\bid\w*\.(?:to|cuda)\(|\w*ids\.(?:to|cuda)\(")),
+        sign(
+            5,
+            said("argument-device", op="index_select|embedding", argument="^(?:self|weight)$"),
+            named("host"),
+        ),
         sign(4.2, said("same-device argument-device"), called(), product_with("weight")),
         sign(3.0, said("same-device argument-device"), unless(called()), product_with("weight")),
         sign(

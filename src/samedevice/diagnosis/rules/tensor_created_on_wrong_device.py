@@ -413,7 +413,7 @@ RULE = Rule(
         sign(
             3.6,
             line(
-                r"latents_(?:mean|std)|pos_embed|position_embeddings?\b|scale_fct|freq_bands|\bpositions?\b|row_ids|mean|std|bias_mask|causal_mask|rel_pos|relative_position|shift_factor"
+                r"latents_(?:mean|std)|pos_embed|position_embeddings?\b|scale_fct|freq_bands|\bpositions?\b|row_ids|(?<![.\w])(?:mean|std)\b|bias_mask|causal_mask|rel_pos|relative_position|shift_factor"
             ),
         ),
         sign(7, said("graph-device"), shown(_ASSIGNS_WHAT_IT_MAKES)),

@@ -176,7 +176,7 @@ def state_after_resume(told: Told, report: Report) -> Reading | None:
     return Reading("optimizer-state-on-other-device", (placed,), others, sure=sure)
 
 
-_STEPS_OR_FAILS = r"\.step\(\)|optimi[sz]er(?:'s)? step|optim\w*\.load_state_dict|\boptimi[sz]er\b[^.\n]{0,16}\b(?:fails?|failed|raises?|breaks?|errors?)\b|优化器[^。\n]{0,8}报"
+_STEPS_OR_FAILS = r"multi_tensor_apply|\.step\(\)|optimi[sz]er(?:'s)? step|optim\w*\.load_state_dict|\boptimi[sz]er\b[^.\n]{0,16}\b(?:fails?|failed|raises?|breaks?|errors?)\b|优化器[^。\n]{0,8}报"
 _RESTORED = r"map_location\W{0,4}(?:torch\.device\()?['\"]?cpu[^\n]{0,80}(?:optim|优化器)|(?:optim|优化器)[^\n]{0,80}map_location\W{0,4}(?:torch\.device\()?['\"]?cpu"
 """A checkpoint on the host that brings the optimizer's state."""
 

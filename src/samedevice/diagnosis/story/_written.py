@@ -53,7 +53,7 @@ def wanted_on_the_host(told: Told, report: Report) -> Reading | None:
 
 
 _HOST_CHOSEN = (
-    r"(?:\b(?:when|if|want|need|trying|tried|like) (?:\w+ ){0,3}(?:to )?)(?:choos\w+|chose|select\w*|set\w*|switch\w*|us(?:e|ing)|run(?:ning)?|infer(?:ring)?|predict(?:ing)?)\b(?:(?!\bwithout\b|\bcuda\b|\bGPU\b)[^.\n]){0,40}?(?<!from )\b(?:the )?CPU\b(?![^.\n]{0,12}(?:offload|and (?:the )?GPU))|--(?:device|accelerator)[ =]cpu\b|\bCPU[- ](?:only )?(?:mode|inference)\b"
+    r"(?:\b(?:when|if|want|need|trying|tried|like) (?:\w+ ){0,3}(?:to )?)(?:choos\w+|chose|select\w*|set\w*|switch\w*|us(?:e|ing)|run(?:ning)?|infer(?:ring)?|predict(?:ing)?)\b(?:(?!\bwithout\b|\bcuda\b|\bGPU\b)[^.\n]){0,40}?(?<!from )\b(?:the )?CPU\b(?![^.\n]{0,12}(?:offload|and (?:the )?GPU)|[^.\n]{0,30}\b(?:it |this |that )?(?:works?|runs?|ran|fine|ok|trains|no (?:error|problem)))|--(?:device|accelerator)[ =]cpu\b|\bCPU[- ](?:only )?(?:mode|inference)\b"
     r"|(?:选择?|设(?:置|成|为)|改(?:成|为)|指定)[^，。\n]{0,10}['\"]?cpu\b"
 )
 
@@ -271,7 +271,7 @@ _RETURNS_ON_HOST = Pattern(
     re.IGNORECASE | re.ASCII,
 )
 _COMPUTED_THERE = Pattern(
-    r"\b(?:\w+ ){0,2}(?:computed|created|made|generated|built|allocated|initiali[sz]ed|calculated|constructed) (?:only |always )?on (?:the )?(?:CPU|host)\b",
+    r"\b(?:creates?|makes?|builds?|computes?|allocates?|generates?|initiali[sz]es?) (?:the |a |an |its )?`?[\w.]{1,40}`? on (?:the )?(?:CPU|host)\b|\b(?:\w+ ){0,2}(?:computed|created|made|generated|built|allocated|initiali[sz]ed|calculated|constructed) (?:only |always )?on (?:the )?(?:CPU|host)\b",
     re.IGNORECASE | re.ASCII,
 )
 _DEFAULTS_TO_HOST = Pattern(
