@@ -183,7 +183,7 @@ model.generate(**inputs)
 
 _LOOKUP = r"index_select|embedding"
 _IDS = r"^(?:index|indices)$"
-_PICKS = r"\.index_select\("
+_PICKS = r"(?<!torch)\.index_select\("
 """A statement that picks rows of any tensor, not of an embedding."""
 
 RULE = Rule(
