@@ -86,6 +86,8 @@ def with_topic(report: Report) -> Report:
     Prose that tells of a device error is about that one, whatever else it quotes.
     """
     if report.topic is not None:
+        if report.topic == "out-of-memory" and _told_no_mismatch(report):
+            return report
         told = replace(report, topic=None, kind="unknown-message", whole=False)
         raised = report.exception is not None and report.whole
         return told if tells_of_devices(told) and not (raised and _told_no_mismatch(report)) else report

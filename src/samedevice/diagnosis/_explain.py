@@ -53,6 +53,7 @@ _HAPPENED = {
     "needs-gpu": "SD101",
     "gradient-device": "SD101",
     "module-apart": "SD101",
+    "ddp-module": "SD101",
     "needs-host": "SD101",
     "backend-device": "SD101",
     "pin-device": "SD101",

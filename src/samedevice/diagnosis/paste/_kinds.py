@@ -429,6 +429,16 @@ KINDS: tuple[Kind, ...] = (
         r"Expected (?:all_gather output )?tensor on (?P<d2>DEVICE) but found tensor on (?P<d1>DEVICE)",
     ),
     _row(
+        "needs-host",
+        "must be a pointer to same type",
+        r"initializer for ctype \W{1,4}struct TH(?!Cuda)\w{0,12}Tensor[^\n]{0,80}not cdata \W{1,4}struct THCuda\w{0,12}Tensor",
+    ),
+    _row(
+        "ddp-module",
+        "output_device arguments only work",
+        r"device_ids and output_device arguments only work with single-device[^\n]{0,200}device\(type=\W?cuda\W{1,3}index=\d+\)\W{1,4}device\(type=\W?cuda",
+    ),
+    _row(
         "needs-gpu",
         "tensor was not cuda",
         r"A tensor was not cuda|expected (?:a )?cuda tensor, (?:but )?got cpu",

@@ -178,7 +178,11 @@ def _completed(report: Report) -> Report:
     argument = report.argument
     if argument is not None and argument.startswith("#"):
         argument = _element(report.frames, int(argument[1:]))
-    operator = _whole_name(report.op) or _operator_of(report.frames, argument)
+    operator = (
+        _whole_name(report.op)
+        or _operator_of(report.frames, argument)
+        or (_PRODUCT.get(argument or "") if not report.frames else None)
+    )
     if (
         report.kind == "type-combination"
         and operator in ("index_select", "embedding")
@@ -227,6 +231,8 @@ _CALLS_OPERATOR = Pattern(
     r"\b(?:torch|F|torch\._C\._nn)\.(linear|layer_norm|batch_norm|group_norm|rms_norm|conv\d?d?|embedding)\("
 )
 _LAYER_FILE = Pattern(r"nn[/\\]modules[/\\](linear|conv|sparse|normalization|batchnorm)\.py$")
+_PRODUCT = {"mat1": "mm", "mat2": "mm"}
+"""Arguments that only products of matrices have."""
 _SIDES = {"index": "embedding", "mat1": "linear", "mat2": "linear"}
 _LAYERS = ("linear", "layer_norm", "batch_norm", "group_norm", "embedding")
 _CUT = ("wrapper_", "wrapper__", "wrapper_CUDA_", "wrapper_CUDA__")

@@ -123,7 +123,7 @@ _SAYS = Pattern(
     _FLAGS,
 )
 _ENDED = Pattern(
-    r"\brais(?:es|ed)\b|\brefus\w+|\bbreaks\b|\bthrows\b|挂了?|\berrors?\b|\bfail\w*|\bcrash\w*|\bdies\b|\bstops?\b|complain\w*|exception|mismatch|\bcan(?:not|'t)\b|报|出错|不一致|停下",
+    r"\brais(?:es|ed)\b|\brefus\w+|\bbreaks\b|\bthrows\b|挂了?|\b(?:[A-Z]\w+E|e)rrors?\b|\bfail\w*|\bcrash\w*|\bdies\b|\bstops?\b|complain\w*|exception|mismatch|\bcan(?:not|'t)\b|报|出错|不一致|停下",
     _FLAGS,
 )
 _SENTENCE = Pattern(r"[。！？!?\n;；]|\.(?=\s|$)")

@@ -281,6 +281,7 @@ RULE = Rule(
             5.5, line(r"\blora_[A-Z]\w*|\blora_\w+|\bia3_l\w*|\bvera_\w+|ranknum|lora_magnitude|\bhada_\w+")
         ),
         sign(5, inside(r"lora|adapter")),
+        sign(6, said("same-device argument-device"), anywhere(r"parameter named \W?[\w.]{0,200}lora_")),
         sign(
             3.2,
             said("same-device argument-device", op="mm", argument="mat2", devices="host"),

@@ -42,6 +42,7 @@ from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import (
     Hint,
     Rule,
+    anywhere,
     at,
     frameless,
     inside,
@@ -240,6 +241,7 @@ RULE = Rule(
         ),
         sign(7, said("same-device argument-device", argument="^target$")),
         sign(6, said("same-device", argument="^loss$")),
+        sign(7, said("needs-host"), anywhere(r"\b\w*loss\w*\(")),
         sign(
             4.2,
             said("same-device argument-device", devices="host"),

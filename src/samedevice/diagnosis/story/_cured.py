@@ -49,7 +49,7 @@ _MODULE = Pattern(
 )
 """What a module is called."""
 _GIVEN = Pattern(
-    r"x|xs?|imgs?|images?|batch\w{0,8}|data|samples?|text\w{0,6}|tokens?|\w*tokeni[sz]ed\w*|\w*encod(?:ing|ed)s?|\w*inputs?|features?|数据|图片|图像|输入",
+    r"x|xs?|obs\w{0,10}|states?|imgs?|images?|batch\w{0,8}|data|samples?|text\w{0,6}|tokens?|\w*tokeni[sz]ed\w*|\w*encod(?:ing|ed)s?|\w*inputs?|features?|数据|图片|图像|输入",
     _FLAGS,
 )
 """What the data that a model is called with are called."""

@@ -80,7 +80,7 @@ def gpus_met(told: Told, report: Report) -> set[str]:
 MEETS = (
     r"(?:is|are) (?:on )?(?:the )?(?:cuda|gpu)\b[,;]? (?:and |but )?(?:the |my )?\w{1,30} (?:is|are)(?:n'?t| not)\b|devices? (?:error|mismatch)|complain\w* about the device|(?:the two|they|devices) (?:do not|don'?t) match|devices? (?:meet|met|differ|conflict|(?:are|is|get) mixed)|expected [^.\n]{0,40}(?:cuda|gpu)\b[^.\n]{0,20}(?:got|found|is|on) (?:on )?cpu"
     r"|\bsome(?: \w+){0,2} (?:are |is )?(?:still )?on (?:the )?(?:cpu|gpu|cuda)\b[^.\n]{0,16}\b(?:some|others?|the rest)\b[^.\n]{0,16}(?:cpu|gpu|cuda)\b|\bmix(?:ed|es|ing|ture of)? (?:of )?(?:cpu|gpu|cuda) (?:and|with|/) (?:cpu|gpu|cuda)\b"
-    r"|(?:cuda|gpu) and (?:the )?cpu are mixed|(?:cuda|gpu) (?:tensor )?[^.\n]{0,30}(?:weights?|parameters?|model) (?:is|are) not|不在(?:同)?一(?:个|张|块)?\s?(?:设备|卡|GPU)|mismatch\w* (?:of |in )?devices?|same (?:device|GPU|card)\b|(?:different|two|several|multiple|separate) devices|different (?:cards|GPUs)"
+    r"|(?:cuda|gpu) and (?:the )?cpu are mixed|(?:cuda|gpu) (?:tensor )?[^.\n]{0,30}(?:weights?|parameters?|model) (?:is|are) not|不在(?:同)?一(?:个|张|块)?\s?(?:设备|卡|GPU)|mismatch\w* (?:of |in )?devices?|same (?:device|GPU|card)\b|(?:different|two|separate) devices|\b(?:on|across|over|to|at|from|between|are) (?:several|multiple) devices|different (?:cards|GPUs)"
     r"|(?:\bnot|n'?t|never) (?:all |both )?(?:on|at) (?:one|a single|the same) (?:device|GPU|card)\b"
     r"|设备(?:不一致|不匹配|不同|对不上|冲突)|同一(?:个|张|块)?(?:设备|卡|GPU)|不同(?:的)?\s?(?:设备|卡上|GPU|显卡)|跨设备|两个设备"
 )
@@ -123,6 +123,6 @@ def in_parts(told: Told) -> bool:
     return told.spread or told.says(rf"{MAPPED}|{SPLIT}")
 
 
-SPLIT = r"(?:spread|split|sharded|distributed|divided) (?:over|across|between|among|onto)|\bover (?:two|three|four|several|\d) (?:GPUs|cards)|model parallel\w*|\bparallelize\(|pipeline parallel\w*|均分|切分|拆分|拆到|分到|双卡|两张卡|(?:两|多|四)卡"
+SPLIT = r"(?:spread|split|sharded|distributed|divided) (?:over|across|between|among|onto)|\bover (?:two|three|four|several|\d) (?:GPUs|cards)|model[ _]parallel\w*|\b(?:with|w/|on) (?:2|two|three|four|several) (?:cards|GPUs)\b|\bparallelize\(|pipeline parallel\w*|均分|切分|拆分|拆到|分到|双卡|两张卡|(?:两|多|四)卡"
 
 RESUMED = r"(?:load|restor)\w*[^.\n]{0,30}(?:optimi[sz]er|optim\b)|\bresum\w+|start(?:ed)? it again|(?:last|saved|previous) checkpoint|from a saved|断点|续训|恢复训练|second time"

@@ -121,7 +121,8 @@ def one_left(told: Told, report: Report) -> Reading | None:
     ):
         reasons = (placed_at(told, "ids"),)
         return Reading("input-not-on-embedding-device", reasons, ("extra-input-on-wrong-device",), sure=False)
-    if any(_kept(told, word) for _, word, device in told.places if device == "cpu"):
+    made = dict(report.operands).get("condition") == "cpu"
+    if made or any(_kept(told, word) for _, word, device in told.places if device == "cpu"):
         others = ("module-left-on-other-device",)
         return Reading("tensor-created-on-wrong-device", (placed_at(told, left),), others, sure=False)
     candidates = ("tensor-created-on-wrong-device",)

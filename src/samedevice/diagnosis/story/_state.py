@@ -22,7 +22,7 @@ from samedevice.diagnosis.story._facts import (
 from samedevice.diagnosis.story._steps import precedes
 from samedevice.messages import Phrase
 
-_METRIC = r"\b(?:torch)?metrics\.[A-Z]\w{0,40}\(|\bmetrics?\b[^\n]{0,160}(?:\bupdate|\bcompute|\bstate|\bis on|\bstays)|指标[^。\n]{0,60}(?:update|compute|更新|状态|在)"
+_METRIC = r"\b(?:torch)?metrics\.[A-Z]\w{0,40}\(|\bmetrics?\b[^\n]{0,160}(?:\bupdate|\bcompute|\bstate|\bis on|\bstays|\b(?:is|was) (?:cast|moved|sent|put|placed) (?:on|to))|指标[^。\n]{0,60}(?:update|compute|更新|状态|在)"
 
 metric_apart = when(
     _METRIC,
@@ -41,7 +41,7 @@ def table_elsewhere(told: Told, report: Report) -> Reading | None:
     return Reading("rope-table-on-wrong-device", reasons, candidates)
 
 
-_ROTARY_ELSEWHERE = r"\b(?:\w*rotary_emb\w*|inv_freq|freqs_cis|cos_cached|sin_cached)\b[^.\n]{0,60}(?:different|other|another|wrong) (?:GPUs?|devices?|cards?)|(?:旋转(?:位置)?编码|inv_freq)[^。\n]{0,20}(?:不同|别的|另一)"
+_ROTARY_ELSEWHERE = r"(?:gather|index_select)\((?:cos|sin)\b|\b(?:cos|sin)(?:_cached)?\[position|\b(?:\w*rotary_emb\w*|inv_freq|freqs_cis|cos_cached|sin_cached)\b[^.\n]{0,60}(?:different|other|another|wrong) (?:GPUs?|devices?|cards?)|(?:旋转(?:位置)?编码|inv_freq)[^。\n]{0,20}(?:不同|别的|另一)"
 
 
 def quantised_left(told: Told, report: Report) -> Reading | None:
