@@ -57,7 +57,7 @@ def check_in_a_kernel(report: Report) -> str | None:
 
 
 _OF_DEVICES = (
-    r"offload\w*|\bhooks?\b|\bmeta (?:device|tensors?)|on meta\b|device placement"
+    r"offload\w*|\b(?:forward|dispatch\w*|align\w*) hooks?\b|\bhooks? (?:move|bring|send|run|stay|place)|\bmeta (?:device|tensors?)|on meta\b|device placement"
     r"|(?:different|wrong|other|another) (?:device|GPU|card)s?\b(?! (?:numbers?|counts?|models?))|left on the|不同(?:的)?(?:设备|卡)"
 )
 _MOVES = r"\.(?:to\((?!torch\.|dtype)|cuda\(|cpu\()|\b(?:torch\.)?cuda\.\w{2,12}Tensor\b"
