@@ -7,6 +7,13 @@ placed and started, and of what works beside what fails.
 from __future__ import annotations
 
 from samedevice.diagnosis.paste import Report
+from samedevice.diagnosis.story._chosen import (
+    another_gpu_chosen,
+    another_gpu_somewhere,
+    default_is_a_gpu,
+    fails_elsewhere,
+    wanted_on_the_host,
+)
 from samedevice.diagnosis.story._cured import helped_by_a_move
 from samedevice.diagnosis.story._current import kernel_on_the_first, made_on_the_current
 from samedevice.diagnosis.story._facts import LEAST_WORDS, Condition, Reading
@@ -42,6 +49,20 @@ from samedevice.diagnosis.story._machine import (
     several_gpus_give_other_values,
     wrong_beyond_the_first,
 )
+from samedevice.diagnosis.story._made import (
+    computed_on_the_host,
+    kept_as_an_attribute,
+    kept_tensor_indexed,
+    made_for_a_call,
+    made_without_a_device,
+    returned_on_the_host,
+)
+from samedevice.diagnosis.story._modules import (
+    added_after_the_move,
+    copied_before_the_move,
+    modules_in_a_container,
+    own_part_on_current,
+)
 from samedevice.diagnosis.story._placement import (
     block_cut,
     head_apart,
@@ -76,23 +97,6 @@ from samedevice.diagnosis.story._state import (
     table_elsewhere,
 )
 from samedevice.diagnosis.story._unmoved import left_beside_what_moved, nothing_moved
-from samedevice.diagnosis.story._written import (
-    added_after_the_move,
-    another_gpu_chosen,
-    another_gpu_somewhere,
-    computed_on_the_host,
-    copied_before_the_move,
-    default_is_a_gpu,
-    fails_elsewhere,
-    kept_as_an_attribute,
-    kept_tensor_indexed,
-    made_for_a_call,
-    made_without_a_device,
-    modules_in_a_container,
-    own_part_on_current,
-    returned_on_the_host,
-    wanted_on_the_host,
-)
 
 
 def read_story(report: Report) -> Reading | None:
