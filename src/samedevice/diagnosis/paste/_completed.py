@@ -1,4 +1,4 @@
-"""What frames tell of an error whose message does not say it: the operator of a layer, the element of a list."""
+"""What frames tell of an error where its message does not: the operator of a layer, the element of a list."""
 
 from __future__ import annotations
 
