@@ -94,7 +94,10 @@ _TOPICS = (
         r"(?:out of|not enough|insufficient|lack of) (?:\w+ )?memory|\bOOM\b|爆(?:了)?显存|\bimbalanc\w+|\b(?:video |GPU |v)?(?:memory|ram) (?:is |was )?(?:not enough|insufficient)|\bwast\w+ (?:\w+ ){0,3}memory|显存(?:溢出|爆|不[足够]|用完|炸)|省(?:点)?显存|爆内存",
     ),
     ("collective-timeout", r"\bhangs?\b|\bstuck\b|timing out|timed out|time-?out|卡住|超时"),
-    ("numbers", r"\bnan\b|overflow|溢出"),
+    (
+        "numbers",
+        r"\bnan\b|overflow|溢出|\b(?:other|different|something else|not the same|wrong)\b[^.\n]{0,40}\b(?:on|in|between|by) (?:the )?(?:cuda|GPU|CPU)\b[^.\n]{0,16}\b(?:than|and|vs\.?|from)\b[^.\n]{0,16}\b(?:cuda|GPU|CPU)\b|\bCPU[- ](?:and|vs\.?|/)[- ]?GPU\b[^.\n]{0,40}\b(?:differ\w*|mismatch\w*)",
+    ),
     (
         "speed",
         r"(?:too|so|very|far too) long\b|\btakes? (?:\w+ ){1,2}(?:seconds|minutes|hours)\b|\bidle\b|utili[sz]ation|drop\w* to 0|利用率|\bslow(?:er)?\b|tokens/s|throughput|速度|很慢|太慢",

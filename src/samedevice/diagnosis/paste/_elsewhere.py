@@ -206,8 +206,8 @@ ROWS: tuple[Elsewhere, ...] = (
     ),
     _row(
         "import",
-        "not compiled with gpu support|doesn't have nccl|cuda_home|detected cuda version|cuda setup failed|with arguments from the|torch_cuda_arch_list",
-        r"Not compiled with GPU support|Distributed package doesn't have \w+ built in|CUDA_HOME environment variable is not set|The detected CUDA version \([^)]{0,20}\) mismatches|CUDA Setup failed"
+        "for device cuda|not compiled with gpu support|doesn't have nccl|cuda_home|detected cuda version|cuda setup failed|with arguments from the|torch_cuda_arch_list",
+        r"Not compiled with GPU support|\w+_impl: implementation for device cuda(?::\d+)? not found|Distributed package doesn't have \w+ built in|CUDA_HOME environment variable is not set|The detected CUDA version \([^)]{0,20}\) mismatches|CUDA Setup failed"
         r"|Could not run '(?!aten::)\w+::\w+' with arguments from the",
     ),
     _row(

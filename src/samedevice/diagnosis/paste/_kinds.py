@@ -382,6 +382,7 @@ KINDS: tuple[Kind, ...] = (
     _row("illegal-access", "illegal memory", r"illegal memory access"),
     _row("device-assert", "device-side assert", r"device-side assert triggered"),
     _row("device-assert", "assertion", r"\.cuh?:\d+: [^\n]{0,300}Assertion [`'\"][^\n]{1,160} failed"),
+    _row("invalid-ordinal", "num_gpus", r"device >= 0 && device < num_gpus"),
     _row(
         "invalid-ordinal",
         "ordinal|invalid device id|device_id",
@@ -438,6 +439,12 @@ KINDS: tuple[Kind, ...] = (
         "output_device arguments only work",
         r"device_ids and output_device arguments only work with single-device[^\n]{0,200}device\(type=\W?cuda\W{1,3}index=\d+\)\W{1,4}device\(type=\W?cuda",
     ),
+    _row(
+        "needs-gpu",
+        "is_cuda() to be true",
+        r"Expected (?P<argument>\w{1,40})\.(?:is_cuda\(\)|device\(\)\.is_cuda\(\)) to be true, but got false",
+    ),
+    _row("needs-gpu", "not implemented on", r"not implemented on (?:the )?CPU\b"),
     _row(
         "needs-gpu",
         "tensor was not cuda",

@@ -82,7 +82,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ),
     (
         "tensor",
-        r"\bmat[12]\b|\bnoise\b|\bindices\b|\bindex\b(?=\s?(?:is|on|在))|\b(?!(?:they|it|which|that|this|these|those|both|all|everything)\b)[a-z]\w{0,30}(?=\s(?:is|are|stays?|remains?|lives?|was|were)\s(?:still\s)?(?:on|in)\s)|\b[a-z]\w{0,30}_\w{1,40}\b(?!\s?[=(])",
+        r"\bmat[12]\b|\b(?:position(?:al)? )?encodings?\b|\bnoise\b|\bindices\b|\bindex\b(?=\s?(?:is|on|在))|\b(?!(?:they|it|which|that|this|these|those|both|all|everything)\b)[a-z]\w{0,30}(?=\s(?:is|are|stays?|remains?|lives?|was|were)\s(?:still\s)?(?:on|in)\s)|\b[a-z]\w{0,30}_\w{1,40}\b(?!\s?[=(])",
     ),
 )
 THING = Pattern("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ROLES), _FLAGS)

@@ -49,7 +49,7 @@ A `cat` in attention whose frames are missing can also be a split block.
 from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, argument, at, frameless, inside, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, argument, at, frameless, inside, line, said, sign
 from samedevice.diagnosis.paste import Report
 from samedevice.events import Operand
 from samedevice.messages import Phrase
@@ -336,6 +336,11 @@ RULE = Rule(
         ),
         sign(2.2, said("same-device cat-device-old", op="cat", argument="tensors"), frameless()),
         sign(3.0, said("index-device"), _state_on_gpu),
+        sign(
+            5,
+            said("same-device argument-device", op="index_copy", devices="gpus"),
+            anywhere(r"(?<![./\\])\bcache\b(?![./\\])|\bpast_|缓存"),
+        ),
         sign(6, said("input-weight-type"), argument(r"^hidden$"), line(_KEPT_STATE)),
         sign(0.95, said("same-device argument-device", devices="gpus"), frameless()),
     ),

@@ -49,6 +49,7 @@ from samedevice.diagnosis._rule import (
     Hint,
     Rule,
     after,
+    anywhere,
     argument,
     called,
     frameless,
@@ -57,6 +58,7 @@ from samedevice.diagnosis._rule import (
     named,
     product_with,
     said,
+    shown,
     sign,
     unless,
 )
@@ -186,6 +188,12 @@ _IDS = r"^(?:index|indices)$"
 _PICKS = r"(?<!torch)\.index_select\("
 """A statement that picks rows of any tensor, not of an embedding."""
 
+_ENCODED = (
+    r"\b\w*tokeni[sz]er\w*\((?:(?!\.to\(|\.cuda\()[^\n]){0,200}return_tensors"
+    r"(?:(?!\.to\(|\.cuda\()[^\n]){0,60}\)\s*(?:\n|$)"
+)
+"""What a tokenizer returns is taken as it is."""
+
 RULE = Rule(
     code="SD111",
     name="input-not-on-embedding-device",
@@ -220,6 +228,14 @@ RULE = Rule(
             unless(line(_PICKS)),
         ),
         sign(3.0, said("backend-device")),
+        sign(2.6, said("needs-gpu")),
+        sign(
+            3.4,
+            said("type-combination"),
+            line(r"\w*embed\w*\("),
+            anywhere(r"index_select received an invalid"),
+        ),
+        sign(3.4, said("same-device argument-device"), shown(_ENCODED)),
         sign(
             3.0,
             said("same-device"),

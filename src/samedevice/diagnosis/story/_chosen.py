@@ -52,8 +52,9 @@ _HOST_CHOSEN = (
 
 
 def fails_elsewhere(told: Told, report: Report) -> Reading | None:
-    """It fails on any GPU but the first, where the first one met the other."""
-    if told.spread or told.launched or not (told.says(NOT_ON_FIRST) and "cuda:0" in gpus_met(told, report)):
+    """It fails on any GPU but the first, where the first one met the other, or a bare `.cuda()` is written."""
+    first = "cuda:0" in gpus_met(told, report) or (told.says(_WRITTEN) and fails(told, report))
+    if told.spread or told.launched or not (told.says(NOT_ON_FIRST) and first):
         return None
     candidates = ("tensor-created-on-wrong-device", "module-left-on-other-device")
     return Reading("hard-coded-device", (Phrase("because.told-not-first"),), candidates)

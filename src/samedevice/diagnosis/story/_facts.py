@@ -80,7 +80,7 @@ def gpus_met(told: Told, report: Report) -> set[str]:
 MEETS = (
     r"(?:is|are) (?:on )?(?:the )?(?:cuda|gpu)\b[,;]? (?:and |but )?(?:the |my )?\w{1,30} (?:is|are)(?:n'?t| not)\b|devices? (?:error|mismatch)|complain\w* about the device|(?:the two|they|devices) (?:do not|don'?t) match|devices? (?:meet|met|differ|conflict|(?:are|is|get) mixed)|expected [^.\n]{0,40}(?:cuda|gpu)\b[^.\n]{0,20}(?:got|found|is|on) (?:on )?cpu"
     r"|\bsome(?: \w+){0,2} (?:are |is )?(?:still )?on (?:the )?(?:cpu|gpu|cuda)\b[^.\n]{0,16}\b(?:some|others?|the rest)\b[^.\n]{0,16}(?:cpu|gpu|cuda)\b|\bmix(?:ed|es|ing|ture of)? (?:of )?(?:cpu|gpu|cuda) (?:and|with|/) (?:cpu|gpu|cuda)\b"
-    r"|(?:cuda|gpu) and (?:the )?cpu are mixed|(?:cuda|gpu) (?:tensor )?[^.\n]{0,30}(?:weights?|parameters?|model) (?:is|are) not|不在(?:同)?一(?:个|张|块)?\s?(?:设备|卡|GPU)|mismatch\w* (?:of |in )?devices?|same (?:device|GPU|card)\b|(?:different|two|separate) devices|\b(?:on|across|over|to|at|from|between|are) (?:several|multiple) devices|different (?:cards|GPUs)"
+    r"|(?:cuda|gpu) and (?:the )?cpu are mixed|(?:cuda|gpu) (?:tensor )?[^.\n]{0,30}(?:weights?|parameters?|model) (?:is|are) not|不在(?:同)?一(?:个|张|块)?\s?(?:设备|卡|GPU)|mismatch\w* (?:of |in )?devices?|same (?:device|GPU|card)\b|(?:different|two|separate) devices|\b(?:on|across|over|to|at|from|between|are) (?:several|multiple) devices|different (?:cards?|GPUs?)\b(?! (?:numbers?|counts?|models?))"
     r"|(?:\bnot|n'?t|never) (?:all |both )?(?:on|at) (?:one|a single|the same) (?:device|GPU|card)\b"
     r"|设备(?:不一致|不匹配|不同|对不上|冲突)|同一(?:个|张|块)?(?:设备|卡|GPU)|不同(?:的)?\s?(?:设备|卡上|GPU|显卡)|跨设备|两个设备"
 )
@@ -115,7 +115,7 @@ RIGHT = r"(?:\bworks?\b|\bfine\b|\bok\b|\bright\b|\bcorrect\b|no (?:problem|erro
 OWN_KERNEL = r"CUDA (?:C\+\+ )?extensions?|\bextension\b|cpp_?extension|custom (?:CUDA )?(?:op\w*|kernels?)|triton kernels?|our (?:own )?kernels?|(?:自定义|自己写的)(?:CUDA)? ?(?:算子|kernel|核函数)"
 
 
-NOT_ON_FIRST = rf"(?:\bunless\b|\bexcept (?:for|on|with)\b|\bother than\b|\bif (?:it is )?not\b)[^.\n]{{0,24}}{FIRST}|(?:不是|除了|除|非|不在|换成其他)[^。\n]{{0,6}}{FIRST}"
+NOT_ON_FIRST = rf"(?:\bunless\b|\bexcept (?:for|on|with)\b|\bother than\b|\bif (?:it is )?not\b)[^.\n]{{0,24}}{FIRST}|(?:不是|除了|除|非|不在|换成其他)[^。\n]{{0,6}}{FIRST}|\b(?:if|when|whenever)\b[^.\n]{{0,30}}\b(?:is|are)(?: not|n'?t) [`'\"]?{FIRST}"
 
 
 def in_parts(told: Told) -> bool:

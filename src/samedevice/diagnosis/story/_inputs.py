@@ -121,12 +121,24 @@ def one_left(told: Told, report: Report) -> Reading | None:
     ):
         reasons = (placed_at(told, "ids"),)
         return Reading("input-not-on-embedding-device", reasons, ("extra-input-on-wrong-device",), sure=False)
-    made = dict(report.operands).get("condition") == "cpu"
+    made = any(
+        _HELPER.fullmatch(word) for _, word, device in (*told.places, *_operands(report)) if device == "cpu"
+    )
     if made or any(_kept(told, word) for _, word, device in told.places if device == "cpu"):
         others = ("module-left-on-other-device",)
         return Reading("tensor-created-on-wrong-device", (placed_at(told, left),), others, sure=False)
     candidates = ("tensor-created-on-wrong-device",)
     return Reading("extra-input-on-wrong-device", (placed_at(told, left),), candidates, sure=False)
+
+
+_HELPER = Pattern(
+    r"(?:position(?:al)? )?encodings?|grids?|anchors?|offsets?|strides?|pe|condition", re.IGNORECASE
+)
+"""What a module mostly makes itself."""
+
+
+def _operands(report: Report) -> tuple[tuple[str, str, str], ...]:
+    return tuple(("tensor", name, device) for name, device in report.operands)
 
 
 def _kept(told: Told, word: str) -> bool:

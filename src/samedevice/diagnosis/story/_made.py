@@ -27,6 +27,26 @@ kept_as_an_attribute = when(
 """A tensor that the module keeps, and that is no buffer, stays where it was made."""
 
 
+def kept_in_code(told: Told, report: Report) -> Reading | None:
+    """Code keeps a tensor that it makes without a device as a plain attribute, and the text tells that it is on the host."""
+    found = _KEPT_IN_CODE.search(told.text)
+    if found is None or not told.mentions(
+        rf"\b{found['name']}\b[^\n]{{0,60}}\n?[^\n]{{0,40}}\bcpu\b|(?:成员|属性|member|attribute)[^\n]{{0,24}}\bcpu\b"
+    ):
+        return None
+    if told.mentions(rf"register_buffer\(\s?['\"]{found['name']}"):
+        return None
+    reason = Phrase("because.line", text=found[0])
+    return Reading(
+        "tensor-created-on-wrong-device", (reason,), ("hard-coded-device",), guilty=f"self.{found['name']}"
+    )
+
+
+_KEPT_IN_CODE = Pattern(
+    r"\bself\.(?P<name>\w{1,40}) ?= ?torch\.(?:zeros|ones|tensor|arange|full|eye|empty|linspace|randn?)\((?:(?!device)[^\n]){0,100}"
+)
+
+
 def kept_tensor_indexed(told: Told, report: Report) -> Reading | None:
     """The text shows the line in which a tensor of an object is indexed, and that one is on the host."""
     found = _INDEXED.search(told.text)

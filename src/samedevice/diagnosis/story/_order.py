@@ -52,6 +52,7 @@ from samedevice.diagnosis.story._machine import (
 from samedevice.diagnosis.story._made import (
     computed_on_the_host,
     kept_as_an_attribute,
+    kept_in_code,
     kept_tensor_indexed,
     made_for_a_call,
     made_without_a_device,
@@ -160,6 +161,7 @@ CONDITIONS: tuple[Condition, ...] = (
     returned_on_the_host,
     made_for_a_call,
     made_without_a_device,
+    kept_in_code,
     kept_as_an_attribute,
     table_elsewhere,
     extra_input_left,
