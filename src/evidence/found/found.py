@@ -1,7 +1,7 @@
 """The script of each page in docs/found shows its finding, and with the patch none and the same numbers.
 
 Time: one minute a case.
-Needs: transformers, accelerate and peft, diffusers for its pages, and git.
+Needs: transformers, accelerate and peft, diffusers and sentence-transformers for theirs, and git.
 
     python -m evidence found [NAME]
 

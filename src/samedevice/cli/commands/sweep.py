@@ -29,8 +29,8 @@ def sweep(
         typer.Argument(
             metavar="PACKAGE|FOLDER",
             help="The library whose models are tried: transformers, diffusers, peft, "
-            "sentence-transformers, timm, torchvision, torch_geometric or torchmetrics. Or a folder of checkpoints, whose code is run as "
-            "trust_remote_code does; weights are not needed.",
+            "sentence-transformers, timm, torchvision, torch_geometric or torchmetrics. Or a folder of "
+            "checkpoints, whose code is run as trust_remote_code does; weights are not needed.",
             show_default=False,
         ),
     ],
