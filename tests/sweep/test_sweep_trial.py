@@ -13,7 +13,7 @@ import torch
 from samedevice.report import render_finding
 from samedevice.sweep import _actions
 from samedevice.sweep._case import Case, Untried
-from samedevice.sweep._small import Recipe, _at_most, smallest
+from samedevice.sweep._small import Recipe, at_most, smallest
 from samedevice.sweep._trial import Asked, try_target
 from samedevice.sweep._worker import _fork
 
@@ -160,9 +160,9 @@ def test_the_limit_of_time_is_that_of_the_processor_or_of_doing_nothing(work, ho
 
 
 def test_a_model_with_too_many_parameters_is_given_up_before_it_has_values():
-    with pytest.raises(Untried, match="more than 1,000 parameters"), _at_most(1000):
+    with pytest.raises(Untried, match="more than 1,000 parameters"), at_most(1000):
         torch.nn.Linear(40, 40)
-    with _at_most(1000):
+    with at_most(1000):
         tied = torch.nn.Linear(20, 20, bias=False)
         other = torch.nn.Linear(20, 20, bias=False)
         other.weight = tied.weight
