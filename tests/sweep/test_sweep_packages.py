@@ -141,6 +141,7 @@ def test_the_packages_that_are_known_have_a_library():
         "transformers",
         "diffusers",
         "peft",
+        "sentence-transformers",
         "timm",
         "torchvision",
         "torch_geometric",
