@@ -63,7 +63,7 @@ class Pair:
 
 def pairs(file: LintedFile, around: Around, is_stray: Callable[[Tensor], bool]) -> Iterator[Pair]:
     """Where a function's strays meet something that is placed for sure."""
-    data = not file.in_module_class(around) and _handles_data(file, around)
+    data = not file.in_module_class(around) and handles_data(file, around)
     if file.runs_on_host(around):
         return
     beside = _handed_in(around)
@@ -147,7 +147,7 @@ def _handed_in(around: Around) -> frozenset[str]:
     return frozenset(names[1:])
 
 
-def _handles_data(file: LintedFile, around: Around) -> bool:
+def handles_data(file: LintedFile, around: Around) -> bool:
     """Whether a function prepares data, which stays on the host."""
     function, owner = around.function, around.owner
     if function is None:

@@ -86,6 +86,10 @@ def call_function(
     if home in ("einops", "einops.einops") and name in FUNCTIONS["einops"]:
         first = positional[0] if positional else UNTOLD_VALUE
         return Tensor(first.where, None) if isinstance(first, Tensor) else UNTOLD_VALUE
+    if home in ("einops", "einops.einops") and name == "einsum":
+        return _torch(run, name, node, positional, keywords)
+    if function.name == "torch.nn.utils.rnn.pad_sequence":
+        return _torch(run, "stack", node, positional[:1], {})
     if function.name in ("copy.deepcopy", "copy.copy") and positional:
         return positional[0] if isinstance(positional[0], Tensor) else UNTOLD_VALUE
     if home not in _HOMES or "out" in keywords:
@@ -124,7 +128,7 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
             Tensor(first.where, False if name == "meshgrid" else None, first.made, first.role), True
         )
     if name in FUNCTIONS["host"]:
-        return Tensor(literal("cpu"), False if name != "from_file" else None, node, "made")
+        return Tensor(DEFAULT, False if name == "frombuffer" else None, node, "made", True)
     if name in FUNCTIONS["like"] and isinstance(first, Tensor):
         placed = _chosen(keywords)
         return Tensor(first.where if placed is None else placed, first.scalar, node, "other")
@@ -138,6 +142,9 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
         return Tensor(first.where, scalar, first.made, first.role)
     if name in FUNCTIONS["first_or_meet"] and isinstance(first, Tensor):
         return _extreme(run, node, first, node.args, positional, keywords)
+    if name in FUNCTIONS["compare"]:
+        _meeting(run, node, _spread(_arguments(node, positional, keywords)), name == "equal")
+        return PLAIN
     if name in FUNCTIONS["meet"] or name in FUNCTIONS["meet_strictly"]:
         if name == "where" and len(positional) == 1:
             return Listed(Tensor(first.where, False), True) if isinstance(first, Tensor) else UNTOLD_VALUE

@@ -149,6 +149,24 @@ def tensor_parameters(function: Function) -> set[str]:
     return annotated | _used_as_tensors(function, open_names)
 
 
+def absent_parameters(function: Function) -> set[str]:
+    """The parameters that may be None, by their annotations and defaults."""
+    given = function.args
+    late = [*given.posonlyargs, *given.args]
+    pairs = [
+        *zip(reversed(late), reversed(given.defaults), strict=False),
+        *zip(given.kwonlyargs, given.kw_defaults, strict=True),
+    ]
+    found = {
+        each.arg for each, default in pairs if isinstance(default, ast.Constant) and default.value is None
+    }
+    for each in _parameters(function):
+        text = ast.unparse(each.annotation) if each.annotation is not None else ""
+        if "None" in text or "Optional" in text:
+            found.add(each.arg)
+    return found
+
+
 def _other_kinds(annotation: str) -> int:
     """How many kinds an annotation allows beside tensors and None."""
     text = annotation.replace("Union[", "").replace("Optional[", "").replace("]", "")
