@@ -1,4 +1,6 @@
-"""What a function gives back, part by part, and which of it was made in the function without a device."""
+"""What a function makes without a device: which of it it gives back, part by part, and what only stays a
+tensor.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from samedevice.lint._meetings import handles_data
-from samedevice.lint._source import CALLERS_DECIDE, Around, Call, Function, LintedFile
+from samedevice.lint._source import CALLERS_DECIDE, Around, Call, Function, LintedFile, nodes
 from samedevice.static.tensors import MAKERS, Tensor
 
 
@@ -38,6 +40,8 @@ class Results:
     every: tuple[Given, ...]
     strays: tuple[Stray, ...]
     """Each maker once."""
+    kept: tuple[Call, ...]
+    """The makers of what is sent nowhere, read by nobody, and no index."""
 
 
 def results(file: LintedFile) -> Iterator[Results]:
@@ -68,7 +72,38 @@ def _results(file: LintedFile, around: Around, made: list[Call]) -> Results:
         call = own.get(id(each.tensor.made))
         if call is not None and _is_stray(each.tensor):
             strays.setdefault(id(call.node), Stray(call, each))
-    return Results(around.function, tuple(made), every, tuple(strays.values()))
+    kept = _kept(around.function, own, file.told(around).values)
+    return Results(around.function, tuple(made), every, tuple(strays.values()), kept)
+
+
+_LEAVE = frozenset("to cuda cpu type_as item tolist numpy".split())
+"""Methods by which a tensor goes elsewhere, or is read."""
+
+
+def _kept(
+    function: Function, own: Mapping[int, Call], values: Mapping[int, object]
+) -> tuple[Call, ...]:
+    left: set[int] = set()
+    for node in nodes(function):
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _LEAVE:
+                used: list[ast.AST] = nodes(owner)
+            case ast.Call(func=ast.Name(id=name), args=args) if name in _READERS or name == function.name:
+                used = [inner for each in args for inner in nodes(each)]
+            case ast.Subscript(slice=index):
+                used = nodes(index)
+            case _:
+                continue
+        left |= {id(made) for each in used if (made := getattr(values.get(id(each)), "made", None))}
+    found = []
+    for key, call in own.items():
+        value = values.get(key)
+        if key not in left and isinstance(value, Tensor) and value.where.kind == "default" and _is_stray(value):
+            found.append(call)
+    return tuple(found)
+
+
+_READERS = frozenset("int float bool len list".split())
 
 
 def _is_stray(tensor: Tensor) -> bool:

@@ -1,13 +1,13 @@
-"""A function is given a device and gives back a tensor that it makes without one.
+"""A function is given a device and makes a tensor without it.
 
 ## What happens
 
-A function has an argument `device`. It makes tensors there, and one of its results without `device=`; or it
-does nothing with the argument at all.
+A function has an argument `device`. It makes tensors there, and another one without `device=`; or it gives back
+what it makes, and does nothing with the argument at all.
 
 ## Why it fails
 
-The caller asked for a device and uses the result there, so on a GPU the first operator fails: "Expected all
+The caller asked for a device and uses the results there, so on a GPU the first operator fails: "Expected all
 tensors to be on the same device".
 
 ## Example
@@ -40,7 +40,8 @@ Safe: values, types and shapes stay as they are.
 
 ## Known limits
 
-Tensors of no dimensions are left out, and so are constructors, tests, and functions that prepare data. Only
+Tensors of no dimensions are left out, and so are constructors, tests, and functions that prepare data; also what
+is an index, is read on the host, or is sent somewhere later. Where the function does nothing with its device, only
 `return` statements count, with the parts of a tuple or a dictionary that is written there.
 
 ## References
@@ -55,7 +56,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from samedevice.diagnosis.fixes import with_keyword
-from samedevice.lint._given_back import Results, results
+from samedevice.lint._given_back import results
 from samedevice.lint._rule import Hit, LintRule, Repair
 from samedevice.lint._source import Call, LintedFile, nodes, short
 from samedevice.messages import Phrase
@@ -64,26 +65,24 @@ from samedevice.static.tensors import FUNCTIONS, device_parameters
 
 def _check(file: LintedFile) -> Iterator[Hit]:
     for each in results(file):
-        asked = _asked(each)
-        if asked is None:
-            continue
-        name, reason = asked
-        for stray in each.strays:
-            if stray.given.tensor.where.kind == "default":
-                repair = partial(_repair, file, stray.call, name)
-                yield Hit(stray.call.node, {"made": short(stray.call.node), "asked": name}, (reason,), repair)
+        back = [stray.call for stray in each.strays if stray.given.tensor.where.kind == "default"]
+        for asked in sorted(device_parameters(each.function)):
+            beside = next((call for call in each.makers if _names(call.keyword("device"), asked)), None)
+            if beside is not None:
+                line, made = str(beside.node.lineno), short(beside.node, 40)
+                reason = RULE.phrase("beside", asked=asked, line=line, made=made)
+                calls = list({id(call): call for call in (*back, *each.kept)}.values())
+            elif not any(_names(statement, asked) for statement in each.function.body):
+                reason, calls = RULE.phrase("unused", asked=asked), back
+            else:
+                continue
+            yield from (_hit(file, call, asked, reason) for call in calls)
+            break
 
 
-def _asked(found: Results) -> tuple[str, Phrase] | None:
-    """The argument that says where tensors are to be, where others are made there, or nothing uses it."""
-    for name in sorted(device_parameters(found.function)):
-        beside = next((call for call in found.makers if _names(call.keyword("device"), name)), None)
-        if beside is not None:
-            line, made = str(beside.node.lineno), short(beside.node, 40)
-            return name, RULE.phrase("beside", asked=name, line=line, made=made)
-        if not any(_names(each, name) for each in found.function.body):
-            return name, RULE.phrase("unused", asked=name)
-    return None
+def _hit(file: LintedFile, call: Call, asked: str, reason: Phrase) -> Hit:
+    repair = partial(_repair, file, call, asked)
+    return Hit(call.node, {"made": short(call.node), "asked": asked}, (reason,), repair)
 
 
 def _names(node: ast.AST | None, name: str) -> bool:
@@ -98,11 +97,11 @@ def _repair(file: LintedFile, call: Call, name: str) -> Repair | None:
     return Repair(RULE.phrase("fix", asked=name), with_keyword(file.script, call.node, "device", name))
 
 
-_CHINESE = """函数收到了设备参数，返回的张量创建时却没有写设备。
+_CHINESE = """函数收到了设备参数，创建张量时却没有用它。
 
 ## 发生了什么
 
-函数有 `device` 参数。别的张量都创建在那里，有一个返回值却没有写 `device=`；或者这个参数根本没有用到。
+函数有 `device` 参数。别的张量创建在那里，有一个却没有写 `device=`；或者函数返回它创建的张量，而这个参数根本没有用到。
 
 ## 为什么会失败
 
@@ -139,8 +138,8 @@ def rotation(length: int, dim: int, device: torch.device):
 
 ## 已知局限
 
-零维张量不算，构造函数、测试和准备数据的函数也不算。只看 `return` 语句，以及直接写在那里的元组或字典的
-各个部分。
+零维张量不算，构造函数、测试和准备数据的函数也不算；作为索引的、在内存里读取的、之后被移走的也不算。参数根本没有用到
+时，只看 `return` 语句，以及直接写在那里的元组或字典的各个部分。
 
 ## 参考
 
@@ -151,12 +150,12 @@ RULE = LintRule(
     code="SD225",
     name="device-argument-ignored",
     title={
-        "en": "a function is given a device and makes its result without it",
-        "zh": "函数收到了设备，返回值却没有创建在那里",
+        "en": "a function is given a device and makes a tensor without it",
+        "zh": "函数收到了设备，却有张量没有创建在那里",
     },
     meaning={
-        "en": "a result is made without `device=` in a function that the caller told where to make it",
-        "zh": "调用者说明了设备，函数的返回值创建时却没有写 `device=`",
+        "en": "a tensor is made without `device=` in a function that the caller told where to make it",
+        "zh": "调用者说明了设备，函数创建张量时却没有写 `device=`",
     },
     cure={
         "en": "make it on the device that the function was given",
@@ -164,8 +163,8 @@ RULE = LintRule(
     },
     sentences={
         "headline": {
-            "en": "{made} is made on the host and given back, though the caller chose {asked}",
-            "zh": "{made} 创建在内存里并被返回，而调用者选择了 {asked}",
+            "en": "{made} is made on the host, though the caller chose {asked}",
+            "zh": "{made} 创建在内存里，而调用者选择了 {asked}",
         },
         "beside": {
             "en": "line {line} makes {made} on {asked}",

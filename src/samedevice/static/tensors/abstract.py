@@ -197,6 +197,8 @@ class Given(Untold):
     """Whether it is used as an array is, or may be a tensor by its annotation."""
     number: bool = False
     """Whether it was given a type of numbers, as tensors and modules can be."""
+    asked: bool = False
+    """Whether the function asks for its device, as of tensors and modules."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TypeGuard
+from typing import Any
 
 from samedevice.static.tensors.abstract import (
     DEFAULT,
@@ -40,6 +40,7 @@ from samedevice.static.tensors.abstract import (
 )
 from samedevice.static.tensors.asking import Asking
 from samedevice.static.tensors.knowledge import FUNCTIONS, METHODS, MODULES, TAKE_TENSORS, TENSOR_METHODS
+from samedevice.static.tensors.signs import asked_names
 from samedevice.static.tensors.source import called
 
 _HOMES = frozenset(
@@ -214,9 +215,16 @@ def _handed(value: Any) -> Given | None:
     return value if isinstance(value, Given) else None
 
 
-def _is_number(value: Any) -> TypeGuard[Given]:
-    """Whether an argument is computed with after it was given a type of numbers: no module is."""
-    return isinstance(value, Given) and value.number
+def _computed(run: Asking, value: Any) -> Any:
+    """What is computed with: an argument that was given a type of numbers, or whose device the function asks
+    for, is a tensor then, as no module is.
+    """
+    if isinstance(value, Given):
+        return _as_tensor(value) if value.number or value.asked else value
+    if isinstance(value, Method) and isinstance(value.owner, Object) and run.function is not None:
+        symbol = f"{value.owner.symbol}.{value.name}"
+        return Tensor(same(symbol)) if symbol in asked_names(run.function) else value
+    return value
 
 
 def call_method(
@@ -387,7 +395,7 @@ def _module_method(owner: Module, name: str, positional: Sequence[Any], keywords
 
 def meeting_of_operator(run: Asking, node: ast.expr | ast.stmt, parts: Sequence[tuple[ast.expr, Any]]) -> Any:
     """An operator between two expressions."""
-    parts = [(each, _as_tensor(value) if _is_number(value) else value) for each, value in parts]
+    parts = [(each, _computed(run, value)) for each, value in parts]
     if not any(isinstance(value, Tensor) for _, value in parts):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Add):
             return _lists(node.op, [value for _, value in parts])
@@ -428,6 +436,7 @@ def _meeting(
     strictly: bool,
     written: bool = False,
 ) -> Any:
+    parts = [(each, _computed(run, value)) for each, value in parts]
     tensors = [(each, value) for each, value in parts if isinstance(value, Tensor)]
     if not tensors:
         return UNTOLD_VALUE

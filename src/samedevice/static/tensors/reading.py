@@ -38,6 +38,7 @@ from samedevice.static.tensors.abstract import (
     Record,
     Spread,
     Tensor,
+    Untold,
     Where,
     any_of,
     is_whole,
@@ -57,6 +58,7 @@ from samedevice.static.tensors.project import Project
 from samedevice.static.tensors.signs import (
     absent_parameters,
     array_parameters,
+    asked_names,
     device_parameters,
     list_parameters,
     number_parameters,
@@ -384,7 +386,7 @@ class _Run:
             elif name in lists:
                 environment[name] = lists[name]
             elif name in arrays:
-                environment[name] = Given(name, array=True)
+                environment[name] = Given(name, array=True, asked=name in asked_names(function))
             elif name in numbers:
                 environment[name] = NUMBER
             elif isinstance(each.annotation, ast.Name) and each.annotation.id in _PLAIN_TYPES:
@@ -776,6 +778,9 @@ class _Run:
                 environment[name] = value if kept and not isinstance(value, Entries) else UNTOLD_VALUE
                 for each in [other for other in environment if other.startswith((f"{name}.", f"{name}["))]:
                     del environment[each]  # it was of another object
+                if type(value) is Untold and self.function is not None and name in asked_names(self.function):
+                    line = target.lineno
+                    environment[name] = Given(f"{name}:{line}", array=True, asked=True)
                 if isinstance(value, Entries) and self._is_own_table(name):
                     environment |= {f"{name}[{key!r}]": part for key, part in value.parts}
             case ast.Attribute(value=owner_node, attr="data"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from samedevice.static.tensors.abstract import Items, Listed, Tensor, Where
@@ -147,6 +148,23 @@ def tensor_parameters(function: Function) -> set[str]:
             else:
                 open_names.add(each.arg)
     return annotated | _used_as_tensors(function, open_names)
+
+
+@lru_cache(maxsize=4096)
+def asked_names(function: Function) -> frozenset[str]:
+    """The names and attributes whose device a function asks for: `x` of `x.device`, `self.x` of
+    `self.x.device`.
+    """
+    found = set()
+    for node in nodes(function):
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr="device", ctx=ast.Load()):
+                found.add(name)
+            case ast.Attribute(
+                value=ast.Attribute(value=ast.Name(id=owner), attr=name), attr="device", ctx=ast.Load()
+            ):
+                found.add(f"{owner}.{name}")
+    return frozenset(found)
 
 
 def absent_parameters(function: Function) -> set[str]:
