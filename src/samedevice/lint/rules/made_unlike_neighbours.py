@@ -125,7 +125,7 @@ def bounds(model, x: torch.Tensor):
 
 RULE = LintRule(
     code="SD227",
-    name="made-unlike-its-neighbours",
+    name="made-unlike-neighbours",
     title={
         "en": "a function makes some tensors on a device and one without",
         "zh": "函数里有的张量写了设备，有一个没有写",
