@@ -77,6 +77,8 @@ class Scope:
     own: str = "abcd"
     """The first letters of its own names."""
     is_module: bool = False
+    may_send: bool = False
+    """Whether it may send tensors elsewhere by `.data`, which is not followed out of functions."""
 
     def with_tensors(self, *names: str) -> Scope:
         """The same with more tensors."""
@@ -330,7 +332,7 @@ class Draw:
             f"{name}[0] = ({value})[0]",
             f"{name}[{name} > 0.5] = 0.0",
             f"{name}.fill_(1.0)",
-            f"{name}.data = {value}",
+            f"{name}.data = {value}" if scope.may_send else f"{name} = {value}",
             f"torch.add({name}, {value}, out={name})",
         )
         return [line, *self.noted(name)], scope
@@ -537,7 +539,7 @@ class Draw:
     def _inner(self, scope: Scope, depth: int) -> tuple[list[Node], Scope]:
         name = self.chance.choice(scope.own)
         own, two = "t", self.chance.choice(scope.tensors)
-        inner = replace(scope.with_tensors(own), own="tuv", giveable=(), is_module=scope.is_module)
+        inner = replace(scope.with_tensors(own), own="tuv", giveable=(), may_send=False)
         inside, _ = self.body(inner, 2, depth + 1)
         if self.maybe(0.15) and "." not in name:
             inside = [f"nonlocal {name}", f"{name} = {self.tensor(inner)}", *inside]
@@ -892,6 +894,7 @@ def _main(draw: Draw, far: tuple[Function, ...], based: tuple[Function, ...]) ->
     ]  # fmt: skip
     inside = replace(
         scope.with_tensors("x", "y"), tensors=("x", "y", "x", "y", *few), devices=("device",),
+        may_send=True,
         flags=("flag", "self.training"), functions=(*far, *near, *based, *helped, *modules),
     )  # fmt: skip
     start: list[Node] = ["a = x", "b = y", "c = x * 1", "d = y * 1"]

@@ -80,9 +80,7 @@ _LEAVE = frozenset("to cuda cpu type_as item tolist numpy".split())
 """Methods by which a tensor goes elsewhere, or is read."""
 
 
-def _kept(
-    function: Function, own: Mapping[int, Call], values: Mapping[int, object]
-) -> tuple[Call, ...]:
+def _kept(function: Function, own: Mapping[int, Call], values: Mapping[int, object]) -> tuple[Call, ...]:
     left: set[int] = set()
     for node in nodes(function):
         match node:
@@ -98,7 +96,12 @@ def _kept(
     found = []
     for key, call in own.items():
         value = values.get(key)
-        if key not in left and isinstance(value, Tensor) and value.where.kind == "default" and _is_stray(value):
+        if (
+            key not in left
+            and isinstance(value, Tensor)
+            and value.where.kind == "default"
+            and _is_stray(value)
+        ):
             found.append(call)
     return tuple(found)
 

@@ -88,7 +88,6 @@ from samedevice.lint._source import Around, Call, LintedFile, nodes, short
 from samedevice.static.tensors import MAKERS
 
 
-
 def _check(file: LintedFile) -> Iterator[Hit]:
     if file.is_test:
         return
