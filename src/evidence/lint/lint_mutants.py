@@ -9,10 +9,10 @@ Needs: PyPI.
 
 Of ten libraries that no rule was written in view of, calls are drawn that make a tensor with `device=`, or
 that send what they have just made to the device of something else. Each loses its device, alone, and the
-file is linted again. A mutant is flagged when a finding is there that was not. Constructors, tests and devices that
-are written as the host's are left out; of one file two calls at most are taken. Half of the mutants, by a
-hash, are in view. Which of the others are flagged is not printed. Of the missed ones many make no difference:
-numbers without dimensions, indices, data that stay on the host.
+file is linted again. A mutant is flagged when a finding is there that was not. Constructors, tests and
+devices that are written as the host's are left out; of one file two calls at most are taken. Half of the
+mutants, by a hash, are in view. Which of the others are flagged is not printed. Of the missed ones many
+make no difference: numbers without dimensions, indices, data that stay on the host.
 """
 
 from __future__ import annotations

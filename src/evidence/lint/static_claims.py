@@ -386,8 +386,7 @@ def main(arguments: Sequence[str]) -> int:
     seeds = range(given.seed, given.seed + given.programs)
     total = judged(seeds, shown=lambda text: print(text, flush=True))
     kinds = ", ".join(f"{kind} {count}" for kind, count in total.kinds.most_common())
-    print(
-        f"{total.programs} programs, {total.notes} notes taken, {total.kinds.total()} claims compared: {kinds}"
-    )
+    done = f"{total.programs} programs, {total.notes} notes taken"
+    print(f"{done}, {total.kinds.total()} claims compared: {kinds}")
     print(f"{len(total.wrong)} programs with a wrong claim")
     return int(bool(total.wrong))

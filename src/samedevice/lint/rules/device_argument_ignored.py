@@ -2,8 +2,8 @@
 
 ## What happens
 
-A function has an argument `device`. It makes tensors there, and another one without `device=`; or it gives back
-what it makes, and does nothing with the argument at all.
+A function has an argument `device`. It makes tensors there, and another one without `device=`; or it gives
+back what it makes, and does nothing with the argument at all.
 
 ## Why it fails
 
@@ -40,9 +40,9 @@ Safe: values, types and shapes stay as they are.
 
 ## Known limits
 
-Tensors of no dimensions are left out, and so are constructors, tests, and functions that prepare data; also what
-is an index, is read on the host, or is sent somewhere later. Where the function does nothing with its device, only
-`return` statements count, with the parts of a tuple or a dictionary that is written there.
+Tensors of no dimensions are left out, and so are constructors, tests, and functions that prepare data; also
+what is an index, is read on the host, or is sent somewhere later. Where the function does nothing with its
+device, only `return` statements count, with the parts of a tuple or a dictionary that is written there.
 
 ## References
 
@@ -101,7 +101,8 @@ _CHINESE = """函数收到了设备参数，创建张量时却没有用它。
 
 ## 发生了什么
 
-函数有 `device` 参数。别的张量创建在那里，有一个却没有写 `device=`；或者函数返回它创建的张量，而这个参数根本没有用到。
+函数有 `device` 参数。别的张量创建在那里，有一个却没有写 `device=`；或者函数返回它创建的张量，而这个参数根
+本没有用到。
 
 ## 为什么会失败
 
@@ -138,8 +139,8 @@ def rotation(length: int, dim: int, device: torch.device):
 
 ## 已知局限
 
-零维张量不算，构造函数、测试和准备数据的函数也不算；作为索引的、在内存里读取的、之后被移走的也不算。参数根本没有用到
-时，只看 `return` 语句，以及直接写在那里的元组或字典的各个部分。
+零维张量不算，构造函数、测试和准备数据的函数也不算；作为索引的、在内存里读取的、之后被移走的也不算。参数根
+本没有用到时，只看 `return` 语句，以及直接写在那里的元组或字典的各个部分。
 
 ## 参考
 

@@ -6,8 +6,8 @@ In one function stand `torch.arange(n, device=x.device)` and, a few lines on, `t
 
 ## Why it fails
 
-Who wrote the function thought of devices, and forgot one place. What is made there is on the host and meets the
-others sooner or later: "Expected all tensors to be on the same device".
+Who wrote the function thought of devices, and forgot one place. What is made there is on the host and meets
+the others sooner or later: "Expected all tensors to be on the same device".
 
 ## Example
 
@@ -39,9 +39,9 @@ No fix is offered: whether the host was meant is not told.
 
 ## Known limits
 
-Off by default: positions, lengths and steps are often meant for the host. Tensors of no dimensions are left out,
-and so are constructors, tests, functions that prepare data, and what is an index, is read on the host, or is sent
-somewhere later.
+Off by default: positions, lengths and steps are often meant for the host. Tensors of no dimensions are left
+out, and so are constructors, tests, functions that prepare data, and what is an index, is read on the host,
+or is sent somewhere later.
 
 ## References
 
@@ -82,8 +82,8 @@ _CHINESE = """同一个函数里，有的张量创建时写了设备，有一个
 
 ## 为什么会失败
 
-写这个函数的人想到了设备，只漏了一处。那里创建的张量在内存里，迟早会与其他张量相遇：“Expected all tensors to be on
-the same device”。
+写这个函数的人想到了设备，只漏了一处。那里创建的张量在内存里，迟早会与其他张量相遇：“Expected all tensors
+to be on the same device”。
 
 ## 示例
 
@@ -115,8 +115,8 @@ def bounds(model, x: torch.Tensor):
 
 ## 已知局限
 
-默认不启用：位置、长度、步数常常有意放在内存里。零维张量不算，构造函数、测试、准备数据的函数也不算；作为索引的、
-在内存里读取的、之后被移走的也不算。
+默认不启用：位置、长度、步数常常有意放在内存里。零维张量不算，构造函数、测试、准备数据的函数也不算；作为索
+引的、在内存里读取的、之后被移走的也不算。
 
 ## 参考
 

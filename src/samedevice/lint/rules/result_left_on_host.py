@@ -40,9 +40,9 @@ No fix is offered: which of the inputs a result belongs to is not told.
 
 ## Known limits
 
-Off by default: a caller may look at the result on the host alone. Tensors of no dimensions are left out, and
-so are constructors, tests, functions that prepare data, and results that follow an argument which may be None.
-Only `return` statements count, with the parts of a tuple or a dictionary that is written there.
+Off by default: a caller may look at the result on the host alone. Tensors of no dimensions are left out,
+and so are constructors, tests, functions that prepare data, and results that follow an argument which may
+be None. Only `return` statements count, with the parts of a tuple or a dictionary that is written there.
 
 ## References
 
@@ -139,9 +139,8 @@ def picked(scores: torch.Tensor, least: float):
 
 ## 已知局限
 
-默认不启用：调用者可能只在内存里看这个返回值。零维张量不算，构造函数、测试、准备数据的函数也不算，跟随可能为 None
-的参数的返回值也不算。只看 `return` 语句，以及直接写在那里的元组或字典的
-各个部分。
+默认不启用：调用者可能只在内存里看这个返回值。零维张量不算，构造函数、测试、准备数据的函数也不算，跟随可能
+为 None的参数的返回值也不算。只看 `return` 语句，以及直接写在那里的元组或字典的各个部分。
 
 ## 参考
 

@@ -7,8 +7,8 @@ The constructor of a cache goes through the layers of a model and makes a tensor
 
 ## Why it fails
 
-A device map may put the layers on several GPUs. What a layer takes out of the object is on the GPU of the first
-one: "Expected all tensors to be on the same device".
+A device map may put the layers on several GPUs. What a layer takes out of the object is on the GPU of the
+first one: "Expected all tensors to be on the same device".
 
 ## Example
 
@@ -68,9 +68,9 @@ No fix is offered: the object has to be made otherwise.
 
 ## Known limits
 
-Off by default: a model that is never split has no need of it. The object's class must make the tensors itself, in
-a loop over a number of layers or with that number as the first size, and the file must take a part of them by the
-number of a layer. A layer that moves what it takes is not seen.
+Off by default: a model that is never split has no need of it. The object's class must make the tensors
+itself, in a loop over a number of layers or with that number as the first size, and the file must take a
+part of them by the number of a layer. A layer that moves what it takes is not seen.
 
 ## References
 
@@ -190,8 +190,8 @@ _CHINESE = """一个对象保存所有层的状态，并把它们都创建在同
 
 ## 为什么会失败
 
-device map 可能把各层放在多个 GPU 上，而某一层从对象里取到的张量在第一层的 GPU 上：“Expected all tensors to be on the
-same device”。
+device map 可能把各层放在多个 GPU 上，而某一层从对象里取到的张量在第一层的 GPU 上：“Expected all tensors
+to be on the same device”。
 
 ## 示例
 
@@ -251,8 +251,8 @@ class Mixer(nn.Module):
 
 ## 已知局限
 
-默认不启用：从不拆分的模型不需要它。张量必须由对象自己的类创建，在遍历层数的循环里，或者以层数作为第一个尺寸；文件里必须
-按层的编号取用其中一部分。取用后自己移动的层看不出来。
+默认不启用：从不拆分的模型不需要它。张量必须由对象自己的类创建，在遍历层数的循环里，或者以层数作为第一个尺
+寸；文件里必须按层的编号取用其中一部分。取用后自己移动的层看不出来。
 
 ## 参考
 
