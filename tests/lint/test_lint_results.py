@@ -160,3 +160,28 @@ def test_states_of_layers_that_follow_the_layer_are_not_flagged(codes):
     assert codes(text.format("device", "layer_idx"), "SD228") == ["SD228"]
     assert codes(text.format("places[number]", "layer_idx"), "SD228") == []
     assert codes(text.format("device", "0"), "SD228") == []
+
+
+def test_what_is_given_to_numpy_as_it_is_is_on_the_host(codes):
+    text = "def f(x: torch.Tensor):\n    rows = x[:2]{}.numpy()\n    return x + torch.arange(4), rows\n"
+    assert codes(text.format(".cpu()"), "SD201", name="parts/other.py") == ["SD201"]
+    assert codes(text.format(""), "SD201") == []
+
+
+def test_a_tensor_is_no_array_where_a_function_asks(codes):
+    text = """
+    def sent(data, device):
+        if isinstance(data, dict):
+            return {{key: sent(each, device) for key, each in data.items()}}
+        if isinstance(data, list):
+            return sent(torch.tensor(data), device)
+        elif isinstance(data, torch.Tensor):
+            return data.to(device)
+        else:
+            return data
+
+    def f(x: torch.Tensor):
+        return x + sent(torch.ones(3), {})
+    """
+    assert codes(text.format("x.device"), "SD201") == []
+    assert codes(text.format("'cpu'"), "SD201") == []

@@ -31,6 +31,10 @@ class Part(nn.Module):
     def plain(self):
         return torch.ones(2, 2)
 
+    @property
+    def level(self):
+        return torch.ones(2, 2)
+
 
 def made():
     return torch.ones(2, 2)
@@ -95,11 +99,15 @@ def test_a_program_that_is_no_python_is_passed_over(tmp_path):
 @pytest.mark.parametrize(
     ("body", "kinds"),
     [
-        ("a = y * 1\nfor _ in range(2):\n    if flag:\n        break\nelse:\n    a = made()\nnote(a)", ["unknown"]),
+        (
+            "a = y * 1\nfor _ in range(2):\n    if flag:\n        break\nelse:\n    a = made()\nnote(a)",
+            ["unknown"],
+        ),
         ("a = y * 1\nfor _ in range(2):\n    b = a\nelse:\n    a = made()\nnote(a)", ["default"]),
         ("x.data = torch.ones(2, 2, device='cuda:1')\nnote(x)", ["literal"]),
         ("a = x\na.data = made()\nnote(x)\nnote(a)", ["unknown", "default"]),
         ("with torch.device('cuda:1'):\n    a = self.part.plain()\n    note(a)", ["unknown"]),
+        ("with torch.device('cuda:1'):\n    a = self.part.level\n    note(a)", ["unknown"]),
         ("items = [x] * 2\nitems.insert(0, made())\na = items[0]\nnote(a)", []),
         ("items = [x] * 2\na = items[1]\nnote(a)", ["same"]),
         ("kept = {'one': x, 'two': made()}\nnote(kept['one'])\nnote(kept['two'])", ["same", "default"]),

@@ -552,8 +552,14 @@ class _Run:
             self.elsewhere = before
 
     def _truth(self, test: ast.expr, environment: Environment) -> bool | None:
-        """Of `x is None` whether it holds, where that can be told; there are GPUs."""
+        """Of `x is None` and `isinstance(x, ...)` whether they hold, where that can be told; there are GPUs."""
         match test:
+            case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind]) if self.depth:
+                value = environment.get(name)
+                if not isinstance(value, Tensor) or value.absent:
+                    return None
+                asked = ast.unparse(kind)
+                return True if asked in ("torch.Tensor", "Tensor") else _may_be_tensor(asked)
             case ast.Call(func=ast.Attribute() as function) if (
                 self.source.dotted(function) == "torch.cuda.is_available"
             ):
@@ -1424,6 +1430,17 @@ def _asks_for_tensor(test: ast.expr) -> tuple[str, bool]:
             asked = [_asks_for_tensor(each) for each in values]
             return next(((name, False) for name, denied in asked if name and not denied), ("", False))
     return "", False
+
+
+def _may_be_tensor(kind: str) -> bool | None:
+    """Whether a tensor is of a class by its name; None where that is not told."""
+    names = {each.strip(" ()").rpartition(".")[2] for each in kind.replace("|", ",").split(",")} - {""}
+    return False if names <= _NO_TENSORS else None
+
+
+_NO_TENSORS = frozenset(
+    "ndarray dict list tuple str int float bool bytes set Mapping Sequence Module Path PathLike".split()
+)
 
 
 def _asks_for_none(test: ast.expr) -> tuple[str, bool]:
