@@ -31,17 +31,22 @@ def codes(tmp_path):
 
 IGNORED = [
     "def f(n, device):\n    return torch.ones(n, 2)\n",
-    "def f(n, device):\n    made = {'a': torch.ones(n, 2, device=device)}\n    made['b'] = torch.ones(n, 3)\n"
-    "    return made\n",
-    "def f(n, device=None):\n    a = torch.eye(n, device=device)\n    b = torch.eye(n)[None]\n    return g(a, b)\n",
+    "def f(n, device):\n    made = {'a': torch.ones(n, 2, device=device)}\n"
+    "    made['b'] = torch.ones(n, 3)\n    return made\n",
+    "def f(n, device=None):\n    a = torch.eye(n, device=device)\n    b = torch.eye(n)[None]\n"
+    "    return g(a, b)\n",
 ]
 OBEYED = [
     "def f(n, device):\n    return torch.ones(n, 2, device=device)\n",
     "def f(n, device):\n    return torch.tensor(1.0)\n",
     "def f(n, device):\n    a = torch.eye(n, device=device)\n    return a, torch.eye(n).to(a.device)\n",
-    "def f(n, device):\n    a = torch.eye(n, device=device)\n    order = torch.randperm(n)\n    return a[order]\n",
+    "def f(n, device):\n    a = torch.eye(n, device=device)\n    order = torch.randperm(n)\n"
+    "    return a[order]\n",
     "def f(n, device):\n    a = torch.eye(n, device=device)\n    k = torch.randint(0, n, (1,)).item()\n"
     "    return a * k\n",
+    "def f(n, device):\n    a = torch.zeros(n, device=device)\n    a[::2] = 1 / torch.arange(n)\n"
+    "    return a\n",
+    "def data_collator(rows, device):\n    return torch.LongTensor([len(row) for row in rows])\n",
     "def f(model, device):\n    model.to(device)\n    return torch.zeros(3)\n",
 ]
 
@@ -59,15 +64,27 @@ def test_what_is_sent_read_or_an_index_is_not(codes, text):
 @pytest.mark.parametrize(
     ("text", "flagged"),
     [
-        ("def f(x: torch.Tensor):\n    if x.shape[0] > 2:\n        return x * 2\n    return torch.ones(3)\n", True),
-        ("def f(x: torch.Tensor, n):\n    if n:\n        m = torch.ones(n, 2)\n    else:\n        m = x > 0\n"
-         "    return x, m\n", True),
-        ("def f(n, x: torch.Tensor = None):\n    if x is None:\n        return torch.ones(n, 2)\n    return x * 2\n",
-         False),
-        ("def f(x: torch.Tensor, n):\n    m = torch.ones(3)\n    for _ in range(n):\n        m = x\n    return m\n",
-         False),
+        (
+            "def f(x: torch.Tensor):\n    if x.ndim > 2:\n        return x * 2\n    return torch.ones(3)\n",
+            True,
+        ),
+        (
+            "def f(x: torch.Tensor, n):\n    if n:\n        m = torch.ones(n, 2)\n    else:\n"
+            "        m = x > 0\n    return x, m\n",
+            True,
+        ),
+        (
+            "def f(n, x: torch.Tensor = None):\n    if x is None:\n        return torch.ones(n, 2)\n"
+            "    return x * 2\n",
+            False,
+        ),
+        (
+            "def f(x: torch.Tensor, n):\n    m = torch.ones(3)\n    for _ in range(n):\n        m = x\n"
+            "    return m\n",
+            False,
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_result_that_is_on_the_host_on_one_way(codes, text, flagged):
     assert codes(text, "SD226") == ["SD226"] * flagged
 
@@ -185,3 +202,10 @@ def test_a_tensor_is_no_array_where_a_function_asks(codes):
     """
     assert codes(text.format("x.device"), "SD201") == []
     assert codes(text.format("'cpu'"), "SD201") == []
+
+
+@pytest.mark.parametrize("kind", ["trace(m)", "dot(m[0], m[1])", "dist(m, m)"])
+def test_what_is_counted_up_has_no_dimensions(codes, kind):
+    text = "def f(x: torch.Tensor):\n    m = torch.ones(4, 4)\n    return x * torch.{}\n"
+    assert codes(text.format(kind), "SD201") == []
+    assert codes(text.format("triu(m)"), "SD201") == ["SD201"]

@@ -41,7 +41,7 @@ class Results:
     strays: tuple[Stray, ...]
     """Each maker once."""
     kept: tuple[Call, ...]
-    """The makers of what is sent nowhere, read by nobody, and no index."""
+    """The makers of what is sent nowhere, read by nobody, put into no other tensor, and no index."""
 
 
 def results(file: LintedFile) -> Iterator[Results]:
@@ -90,9 +90,14 @@ def _kept(function: Function, own: Mapping[int, Call], values: Mapping[int, obje
                 used = [inner for each in args for inner in nodes(each)]
             case ast.Subscript(slice=index):
                 used = nodes(index)
+            case ast.Assign(targets=[ast.Subscript(value=owner)], value=given) if isinstance(
+                values.get(id(owner)), Tensor
+            ):
+                used = nodes(given)  # a copy between devices
             case _:
                 continue
-        left |= {id(made) for each in used if (made := getattr(values.get(id(each)), "made", None))}
+        told = [getattr(values.get(id(each)), "made", None) for each in used]
+        left |= {id(made) for made in told if made is not None}
     found = []
     for key, call in own.items():
         value = values.get(key)

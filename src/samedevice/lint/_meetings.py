@@ -188,7 +188,11 @@ def handles_data(file: LintedFile, around: Around) -> bool:
 
 def _prepares_data(function: Function, source: SourceText) -> bool:
     """Whether a function does, by its name, its folder and the arrays that it works with."""
-    if function.name in _READS_DATA or not _DATA_FOLDERS.isdisjoint(source.package.split(".")):
+    if (
+        function.name in _READS_DATA
+        or "collat" in function.name
+        or not _DATA_FOLDERS.isdisjoint(source.package.split("."))
+    ):
         return True
     return any(
         isinstance(node, ast.Attribute)

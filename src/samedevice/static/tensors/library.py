@@ -129,14 +129,15 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
             Tensor(first.where, False if name == "meshgrid" else None, first.made, first.role), True
         )
     if name in FUNCTIONS["host"]:
-        return Tensor(DEFAULT, False if name == "frombuffer" else None, node, "made", True)
+        where = DEFAULT if _chosen(keywords) is None else NOWHERE
+        return Tensor(where, False if name == "frombuffer" else None, node, "made", True)
     if name in FUNCTIONS["like"] and isinstance(first, Tensor):
         placed = _chosen(keywords)
         return Tensor(first.where if placed is None else placed, first.scalar, node, "other")
     if name in FUNCTIONS["first"] and isinstance(first, Tensor):
         whole = name in METHODS["reduce"] and len(positional) == 1 and not keywords
         scalar = True if whole else None if name in _SHAPES else first.scalar
-        scalar = False if name in _OF_MATRICES else scalar
+        scalar = False if name in _OF_MATRICES else True if name == "trace" else scalar
         return Tensor(first.where, scalar, first.made, first.role, first.sized and name not in _SHAPES)
     if name in FUNCTIONS["first_several"] and isinstance(first, Tensor):
         scalar = False if name in _PICKED else None
@@ -155,6 +156,8 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
         result = _meeting(run, node, _spread(pairs), name in FUNCTIONS["meet_strictly"])
         if name in FUNCTIONS["joining"] and isinstance(result, Tensor):
             return replace(result, scalar=False)
+        if name in _PRODUCTS and isinstance(result, Tensor):
+            return replace(result, scalar=True, sized=False)
         return result
     return UNTOLD_VALUE
 
@@ -197,8 +200,10 @@ def _extreme(
     return Tensor(first.where, True if whole else None, first.made, first.role)
 
 
+_PRODUCTS = frozenset(("dot", "vdot", "dist"))
+"""What gives a tensor of no dimensions, of whatever it takes."""
 _SHAPES = frozenset(
-    "squeeze diag diagonal nonzero bincount one_hot reshape all any norm std var sum mean prod argmax "
+    "squeeze trace diag diagonal nonzero bincount one_hot reshape all any norm std var sum mean prod argmax "
     "argmin".split()
 )
 """What may change whether a tensor has dimensions."""
@@ -295,6 +300,8 @@ def _tensor_method(
         elif name == "bool" and owner.role not in ("made", "attribute"):
             owner = Tensor(owner.where, owner.scalar, owner.made, "mask")
         shaped = name in (_SHAPED if positional else _LARGER)
+        if name == "trace":
+            return Tensor(owner.where, True, owner.made, owner.role)
         kept = name in _SHAPELESS or (owner.scalar is False and shaped)
         scalar = owner.scalar if kept else False if _is_shaped(name, positional) else None
         sized = owner.sized and (name in _SHAPELESS or shaped) and scalar is None
@@ -310,6 +317,8 @@ def _tensor_method(
         result = _meeting(run, node, parts, name in METHODS["meet_strictly"], name.endswith("_"))
         if name.endswith("_") and isinstance(result, Tensor):
             return owner
+        if name in _PRODUCTS and isinstance(result, Tensor):
+            return replace(result, scalar=True, sized=False)
         return result
     return UNTOLD_VALUE
 

@@ -552,7 +552,7 @@ class _Run:
             self.elsewhere = before
 
     def _truth(self, test: ast.expr, environment: Environment) -> bool | None:
-        """Of `x is None` and `isinstance(x, ...)` whether they hold, where that can be told; there are GPUs."""
+        """Of `x is None` and `isinstance(x, ...)` whether they hold, where that is told; there are GPUs."""
         match test:
             case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind]) if self.depth:
                 value = environment.get(name)
