@@ -209,3 +209,25 @@ def test_what_is_counted_up_has_no_dimensions(codes, kind):
     text = "def f(x: torch.Tensor):\n    m = torch.ones(4, 4)\n    return x * torch.{}\n"
     assert codes(text.format(kind), "SD201") == []
     assert codes(text.format("triu(m)"), "SD201") == ["SD201"]
+
+
+def test_what_a_part_gave_may_be_a_tuple_where_a_function_asks(codes):
+    text = """
+    def joined(rows):
+        if isinstance(rows, tuple):
+            rows = torch.cat(rows)
+        else:
+            return 0
+        return rows.mean(0)
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = make_body()
+            self.head = make_head()
+
+        def forward(self, x: torch.Tensor):
+            out = self.body(x)
+            return joined(out.rows) + torch.arange(3)
+    """
+    assert codes(text, "SD201") == ["SD201"]

@@ -556,8 +556,8 @@ class _Run:
         match test:
             case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind]) if self.depth:
                 value = environment.get(name)
-                if not isinstance(value, Tensor) or value.absent:
-                    return None
+                if not isinstance(value, Tensor) or value.absent or value.role not in _SURE:
+                    return None  # what a part of a module gave may be a tuple, or an object
                 asked = ast.unparse(kind)
                 return True if asked in ("torch.Tensor", "Tensor") else _may_be_tensor(asked)
             case ast.Call(func=ast.Attribute() as function) if (
@@ -1438,6 +1438,7 @@ def _may_be_tensor(kind: str) -> bool | None:
     return False if names <= _NO_TENSORS else None
 
 
+_SURE = ("made", "parameter", "buffer", "attribute")
 _NO_TENSORS = frozenset(
     "ndarray dict list tuple str int float bool bytes set Mapping Sequence Module Path PathLike".split()
 )
