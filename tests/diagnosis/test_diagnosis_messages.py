@@ -66,14 +66,14 @@ NAMED = [
         "argument-device",
         ("cpu", "cuda"),
         "mat2",
-        None,
+        "mm",
     ),
     (
         "Expected object of type torch.cuda.FloatTensor but found type torch.FloatTensor for argument #2 'mat2'",
         "type-combination",
         ("cuda", "cpu"),
         "mat2",
-        None,
+        "mm",
     ),
     (
         "Expected object of type Variable[torch.cuda.FloatTensor] but found type Variable[torch.FloatTensor] "

@@ -82,8 +82,13 @@ def test_a_tiny_row_end_to_end():
     workspace = blas_workspace(parse_machine("1xA100-80G").gpus[0])
     assert workspace == (2 * 4096 + 8 * 16) * 1024
     assert weights <= predicted.parts["load"] < weights + 60_000  # blocks of 512 bytes, rotary frequencies
-    assert predicted.allocated == max(predicted.parts.values()) + workspace
+    assert predicted.parts["libraries"] == workspace
+    phases = [predicted.parts[name] for name in ("load", "prompt", "last")]
+    assert predicted.allocated == max(phases) + workspace
     assert predicted.how == "run"
+    assert (
+        predicted.of(row(measured="GPU memory")) == predicted.parts["last"] + workspace < predicted.allocated
+    )
 
 
 @pytest.mark.parametrize(

@@ -129,9 +129,14 @@ def printed(finding, detail="normal"):
 
 def test_only_the_first_fix_shows_lines_and_long_ones_are_told_by_their_place():
     long = DIFF.replace("a = 2", f"a = [{', '.join(['2'] * 200)}]").replace("chat.py", "modeling_qwen2.py")
-    text = printed(finding(fixes=(Fix("move it", "check", long), Fix("or this", "check", DIFF))))
-    assert "move it (check the result, modeling_qwen2.py:9)\n  fix      or this" in text
-    assert "or this (check the result)\n  more" in text
+    text = printed(finding(fixes=(Fix("move it", "check", long), Fix("do this", "check", DIFF))))
+    assert "move it (check the result, modeling_qwen2.py:9)\n  or       do this\n  more" in text
+
+
+def test_another_fix_says_how_safe_it_is_where_that_differs():
+    fixes = Fix("move it", "safe", DIFF), Fix("do this", "check", DIFF), Fix("do that", "safe", DIFF)
+    text = printed(finding(fixes=fixes))
+    assert "\n  or       do this (check the result)\n  or       do that\n" in text
 
 
 def test_verbose_prints_every_diff_as_it_may_be_applied():

@@ -30,12 +30,10 @@ from samedevice.errors import SameDeviceError
 _GIB = 1 << 30
 FAR = 0.15
 """An error beyond which a row needs a reason."""
-_OFFLOADED = (
-    "the formula counts allocated bytes and the source reserved ones; it has neither the second fp32 copy of "
-    "the logits that transformers made until 2024 nor FSDP1's flat parameters"
-)
 REASONS: Mapping[str, str] = {
-    "fsdp_qlora": _OFFLOADED,
+    "accelerate": (
+        "the source does not state its releases, and its `auto` filled GPU after GPU; today's evens them out"
+    ),
     "litgpt-hub-llama-3.2-3b-full-n1": (
         "weights, gradients and both moments in bf16 are more than the card has: the run was another one"
     ),

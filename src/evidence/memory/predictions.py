@@ -57,8 +57,14 @@ class Prediction:
     """Peaks of the phases of a run, or the parts of a formula at its worst moment."""
 
     def of(self, row: Row) -> int:
-        """The value that the row's kind of measurement would show."""
+        """The value that the row's kind of measurement would show.
+
+        `GPU memory` is that of Qwen3's table, which does not hold what reading the prompt takes: its figures
+        are weights, the cache of all tokens and a workspace, so they are compared with the last token's.
+        """
         kind = str(row["measured"])
+        if kind == "GPU memory" and "last" in self.parts:
+            return self.parts["last"] + self.parts["libraries"]
         wants_reserved = "reserved" in kind or kind.startswith("device memory")
         return self.reserved if wants_reserved and self.reserved is not None else self.allocated
 
@@ -169,6 +175,7 @@ def _generation(row: Row) -> Prediction:
         raise NotCovered(f"the run failed: {trial.error}")
     extra = blas_workspace(machine.gpus[0]) * len(trial.peaks)
     phases = {name: sum(getattr(peak, name) for peak in trial.peaks) for name in ("load", "prompt", "last")}
+    phases["libraries"] = extra
     allocated = sum(peak.allocated for peak in trial.peaks) + extra
     return Prediction(allocated, sum(peak.reserved for peak in trial.peaks) + extra, how, phases)
 

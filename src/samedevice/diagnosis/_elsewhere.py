@@ -76,18 +76,25 @@ _NOTES = {
 }
 
 
+_OF_A_GPU = ("hardware-or-driver", "kernel-launched-on-current-device")
+"""Causes that may make an index wrong which a kernel then refuses."""
+
+
 def with_topic(report: Report) -> Report:
     """The report; with what it is about, where that is not devices.
 
     Prose that tells of a device error is about that one, whatever else it quotes.
     """
     if report.topic is not None:
+        if report.topic == "out-of-memory" and _told_no_mismatch(report):
+            return report
         told = replace(report, topic=None, kind="unknown-message", whole=False)
         raised = report.exception is not None and report.whole
         return told if tells_of_devices(told) and not (raised and _told_no_mismatch(report)) else report
     reading = read_story(report)
     if (checked := check_in_a_kernel(report)) is not None:
-        return report if reading is not None and reading.sure else replace(report, topic=checked)
+        machine = reading is not None and reading.sure and reading.cause in _OF_A_GPU
+        return report if machine else replace(report, topic=checked)
     if reading is None and mostly_an_index(report):
         return replace(report, topic="index", whole=False)
     topic = about_something_else(report)

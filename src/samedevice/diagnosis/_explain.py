@@ -53,6 +53,7 @@ _HAPPENED = {
     "needs-gpu": "SD101",
     "gradient-device": "SD101",
     "module-apart": "SD101",
+    "ddp-module": "SD101",
     "needs-host": "SD101",
     "backend-device": "SD101",
     "pin-device": "SD101",
@@ -156,6 +157,8 @@ def _judged(report: Report, origins: Sequence[Written]) -> tuple[Verdict, Phrase
         beside = read_story(replace(report, told=report.beside)) if reading is None else None
     if beside is not None and verdict.cause in (beside.cause, UNDETERMINED):
         reading = replace(beside, sure=beside.sure and verdict.confidence != "guess")
+    elif beside is not None and verdict.confidence in beside.outranks:
+        reading = beside
     if reading is None:
         return verdict, None
     named_one: dict[str, Value] = {"operand": reading.guilty} if reading.guilty else {}

@@ -12,7 +12,9 @@ from samedevice.diagnosis.story import Reading
 from samedevice.messages import Phrase
 from samedevice.provenance.syntax import parsed
 
-_KINDS = frozenset("same-device argument-device index-device mask-device type-combination".split())
+_KINDS = frozenset(
+    "same-device argument-device index-device mask-device type-combination cat-device-old".split()
+)
 _MAKES = Pattern(
     r"\b(?:arange|zeros|ones|full|tensor|linspace|eye|empty|randn?|randint|as_tensor|from_numpy)\(|\.cpu\(|['\"]cpu"
 )
@@ -34,7 +36,41 @@ def read_printed(report: Report) -> Reading | None:
     """The cause that printed lines amount to, of operands that meet on two devices."""
     if report.kind not in _KINDS:
         return None
-    return _data_beside_kept(report) or _not_moved(report) or _kept_on_the_first(report)
+    looks = (_data_beside_kept, _made_in_the_text, _not_moved, _kept_on_the_first, _handed_down)
+    return next((found for look in looks if (found := look(report)) is not None), None)
+
+
+def _made_in_the_text(report: Report) -> Reading | None:
+    """An operand of the failing statement is made without a device in a line that the text shows."""
+    if device_pattern(report.devices) != "host" or report.at is None:
+        return None
+    read = _read_in(report.at.code)
+    for name in sorted(read[0] if read is not None else ()):
+        made = re.search(rf"\b{name}\s?=(?!=){_MADE_BARE}", report.words)
+        if made is not None:
+            reason = Phrase("because.line", text=_brief(made[0]))
+            return Reading("tensor-created-on-wrong-device", (reason,), guilty=name)
+    return None
+
+
+_MADE_BARE = (
+    r"[^\n=;`]{0,80}\b(?:torch|th)\.(?:zeros|ones|tensor|arange|eye|full|empty|linspace|randn?|randint)\("
+    r"(?:(?!device|\.cuda|\.to\()[^\n`;]){0,80}"
+)
+
+
+def _handed_down(report: Report) -> Reading | None:
+    """The operand that a message about a list names was handed from function to function under its name."""
+    at, name = report.at, report.argument
+    if report.kind != "cat-device-old" or at is None or name is None or not name.isidentifier():
+        return None
+    callers = [frame for frame in report.own_frames if frame is not at]
+    if not callers or not re.search(rf"[(,]\s?{name}\s?[,)]", callers[-1].code):
+        return None
+    reason = Phrase(
+        "because.printed-not-moved", operand=name, line=callers[-1].line or 0, text=_brief(callers[-1].code)
+    )
+    return Reading("extra-input-on-wrong-device", (reason,), ("tensor-created-on-wrong-device",), guilty=name)
 
 
 def _data_beside_kept(report: Report) -> Reading | None:
@@ -47,7 +83,13 @@ def _data_beside_kept(report: Report) -> Reading | None:
     placed = dict(report.operands) if len(report.operands) > 1 else _by_argument(report)
     kept = next((name for name in placed if _KEPT.fullmatch(name)), None)
     others = [device for name, device in placed.items() if name != kept]
-    if kept is None or not others or device_pattern((placed[kept], others[0])) != "host":
+    if kept is None or not others:
+        return None
+    if device_pattern((placed[kept], others[0])) == "gpus":
+        reason = Phrase("because.kept-beside", operand=kept, device=placed[kept])
+        others_of_gpus = ("hard-coded-device", "generator-or-default-device")
+        return Reading("tensor-created-on-wrong-device", (reason,), others_of_gpus, guilty=kept, sure=False)
+    if device_pattern((placed[kept], others[0])) != "host":
         return None
     code = report.at.code if report.at is not None else ""
     reason = Phrase("because.kept-beside", operand=kept, device=placed[kept])

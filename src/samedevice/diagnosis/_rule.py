@@ -41,8 +41,11 @@ SEVERAL_GPUS = (
     r"|multi-?gpu|device_map|(?:多|两|双)(?:张|块)?卡|第二(?:张|块)"
 )
 """Words that tell of more than one GPU."""
-_LAYERS = Pattern(r"(?:^|_)(?:add)?mm$|linear|conv|norm")
+_LAYERS = Pattern(r"(?:^|_)(?:add)?mm$|linear|conv|norm(?!al)")
 """Operators by which a layer applies its weight."""
+_WEIGHTS = ("mat2", "weight", "running_mean", "running_var")
+_INPUTS = ("mat1", "self", "input")
+"""How messages call the sides of a layer; `self` of a product with a bias is the bias."""
 _WRITTEN_OUT = Pattern(r"\b\w{0,8}(?:matmul|mm|einsum)\(|\S @ \S")
 _LONGEST_SHOWN = 80
 Look = Callable[[Report], Phrase | None]
@@ -183,12 +186,16 @@ def product_with(place: str) -> Look:
     """
 
     def look(report: Report) -> Phrase | None:
-        if device_pattern(report.devices) != "host" or _WRITTEN_OUT.search(report.statement):
+        if device_pattern(report.devices) != "host" or _WRITTEN_OUT.search(
+            report.at.code if report.at else ""
+        ):
             return None
-        if report.argument not in ("mat1", "mat2", "weight") or not _LAYERS.search(report.op or ""):
+        if report.argument not in (*_WEIGHTS, *_INPUTS, "out") or not _LAYERS.search(report.op or ""):
             return None
         own = report.devices[0] if report.kind == "argument-device" else report.devices[1]
-        weighs = report.argument != "mat1"
+        weighs = report.argument in _WEIGHTS or (
+            report.argument in ("self", "out") and "addmm" in (report.op or "")
+        )
         where = "weight" if weighs == (own == "cpu") else "input"
         because = Phrase("because.argument", argument=report.argument, op=short_operator(report.op or "?"))
         return because if where == place else None
@@ -280,6 +287,17 @@ def inside(pattern: str, last: int = 0) -> Look:
             if (reason := _in_frame(compiled, frame)) is not None:
                 return reason
         return None
+
+    return look
+
+
+def below(pattern: str) -> Look:
+    """A printed line like this called what failed, directly or not."""
+    compiled = Pattern(pattern)
+
+    def look(report: Report) -> Phrase | None:
+        found = next((each for frame in report.frames[:-1] if (each := compiled.search(frame.code))), None)
+        return Phrase("because.line", text=_shown(found)) if found and found[0] else None
 
     return look
 

@@ -57,8 +57,8 @@ def check_in_a_kernel(report: Report) -> str | None:
 
 
 _OF_DEVICES = (
-    r"offload\w*|\bhooks?\b|\bmeta (?:device|tensors?)|on meta\b|device placement"
-    r"|(?:different|wrong|other|another) (?:device|GPU|card)s?\b|left on the|不同(?:的)?(?:设备|卡)"
+    r"offload\w*|\b(?:forward|dispatch\w*|align\w*) hooks?\b|\bhooks? (?:move|bring|send|run|stay|place)|\bmeta (?:device|tensors?)|on meta\b|device placement"
+    r"|(?:different|wrong|other|another) (?:device|GPU|card)s?\b(?! (?:numbers?|counts?|models?))|left on the|不同(?:的)?(?:设备|卡)"
 )
 _MOVES = r"\.(?:to\((?!torch\.|dtype)|cuda\(|cpu\()|\b(?:torch\.)?cuda\.\w{2,12}Tensor\b"
 """Code that moves tensors, or types that tell where they are: what is amiss may be of devices."""
@@ -70,6 +70,10 @@ _SHAPES = (
     r"|(?:wrong|different|incompatible|unequal) (?:shapes?|sizes?|dimensions?|lengths?)|(?:形状|维度|尺寸|长度)(?:不(?:一致|匹配|对|同|符)|对不上|错误|有问题)"
 )
 _ERRORS = (
+    (
+        "out-of-memory",
+        r"\b(?:cuda|gpu|vram)[- ]OOM\b|\bOOM[- ](?:error|exception|kill)|\b(?:throws?|raises?|gets?|got|gives?|with|an) OOM\b|\bOOM(?:s|ed)\b|(?:报|出现|遇到)\s?OOM",
+    ),
     ("shape", _SHAPES),
     (
         "dtype",
@@ -87,10 +91,13 @@ _ERRORS = (
 _TOPICS = (
     (
         "out-of-memory",
-        r"(?:out of|not enough|insufficient|lack of) (?:\w+ )?memory|\bOOM\b|爆(?:了)?显存|显存(?:溢出|爆|不[足够]|用完|炸)|省(?:点)?显存|爆内存",
+        r"(?:out of|not enough|insufficient|lack of) (?:\w+ )?memory|\bOOM\b|爆(?:了)?显存|\bimbalanc\w+|\b(?:video |GPU |v)?(?:memory|ram) (?:is |was )?(?:not enough|insufficient)|\bwast\w+ (?:\w+ ){0,3}memory|显存(?:溢出|爆|不[足够]|用完|炸)|省(?:点)?显存|爆内存",
     ),
     ("collective-timeout", r"\bhangs?\b|\bstuck\b|timing out|timed out|time-?out|卡住|超时"),
-    ("numbers", r"\bnan\b|overflow|溢出"),
+    (
+        "numbers",
+        r"\bnan\b|overflow|溢出|\b(?:other|different|something else|not the same|wrong)\b[^.\n]{0,40}\b(?:on|in|between|by) (?:the )?(?:cuda|GPU|CPU)\b[^.\n]{0,16}\b(?:than|and|vs\.?|from)\b[^.\n]{0,16}\b(?:cuda|GPU|CPU)\b|\bCPU[- ](?:and|vs\.?|/)[- ]?GPU\b[^.\n]{0,40}\b(?:differ\w*|mismatch\w*)",
+    ),
     (
         "speed",
         r"(?:too|so|very|far too) long\b|\btakes? (?:\w+ ){1,2}(?:seconds|minutes|hours)\b|\bidle\b|utili[sz]ation|drop\w* to 0|利用率|\bslow(?:er)?\b|tokens/s|throughput|速度|很慢|太慢",
@@ -98,7 +105,7 @@ _TOPICS = (
     ("import", r"\binstall\w*|\bpip\b|\bwheel\b|\bbuild\b|安装|编译"),
     (
         "quality",
-        r"implausibl\w+|unrealistic|\bblurry\b|\baccuracy\b|does(?:n'?t| not) converge|精度|不收敛|repeats?|gibberish|quality|hallucinat\w*|胡说|重复",
+        r"implausibl\w+|unrealistic|\bblurry\b|\baccuracy\b|(?:does(?:n'?t| not)|did(?:n'?t| not)|cannot|can'?t|will not|won'?t|fails? to|never) (?:\w+ )?converge\w*|精度|不收敛|repeats?|gibberish|quality|hallucinat\w*|胡说|重复",
     ),
 )
 _ASSERTIONS = (

@@ -215,12 +215,16 @@ def _why(console: Console, finding: Finding[str | Phrase], language: Language, d
 def _fixes(
     console: Console, finding: Finding[str | Phrase], language: Language, detail: Detail, mended: bool
 ) -> None:
-    """All fixes, with the lines of the first; a part of it is shown to those who want all."""
+    """All fixes, with the lines of the first; a part of it is shown to those who want all.
+
+    Another one is told after the word `or`, and how safe it is where that differs from the first.
+    """
     if mended and detail == "normal":
         text = Text(render(Phrase("fix.shown"), language), "green")
         return put_labelled(console, "label.fix", text, language)
     first = _first_change(finding)
     patched = False
+    before: Fix[str | Phrase] | None = None
     for fix in finding.fixes:
         if detail != "verbose" and first is not None and fix is not first and _is_part(fix, first):
             continue
@@ -235,7 +239,9 @@ def _fixes(
             replace(fix, title=_without_lines(fix.title)) if shown else fix,
             language,
             where if long else None,
+            before,
         )
+        before = before or fix
         if detail == "verbose":
             _diff(console, fix)
         elif fix is first and not long:
@@ -607,17 +613,25 @@ _MADE_SAYS = frozenset(("made-like", "made-rank", "made-literal", "made-argument
 _DECIDED = {"placed": "placed", "loaded": "loaded", "received": "received", "outside": "met-first"}
 
 
-def _fix(console: Console, fix: Fix[str | Phrase], language: Language, where: str | None = None) -> None:
-    """A fix in a line; `where` is the place of lines that are too long to be shown."""
+def _fix(
+    console: Console,
+    fix: Fix[str | Phrase],
+    language: Language,
+    where: str | None = None,
+    before: Fix[str | Phrase] | None = None,
+) -> None:
+    """A fix in a line; `where` is the place of lines that are too long to show, `before` the first fix."""
+    label = "label.fix" if before is None else "label.or"
+    title = harmless(render(fix.title, language))
+    if before is not None and before.safety == fix.safety and fix.tried is None and where is None:
+        return put_labelled(console, label, Text(title, "green"), language)
     said = render(Phrase(SAFETIES[fix.safety]), language)
     if fix.tried is not None:
         outcome = render(fix.tried, language)
         said = render(Phrase("tried.said", safety=said, outcome=outcome), language)
     if where is not None:
         said = render(Several((said, where), "clause"), language)
-    put_labelled(
-        console, "label.fix", Text(f"{harmless(render(fix.title, language))} ({said})", "green"), language
-    )
+    put_labelled(console, label, Text(f"{title} ({said})", "green"), language)
 
 
 def _diff(console: Console, fix: Fix[str | Phrase]) -> None:

@@ -109,12 +109,16 @@ ROWS: tuple[Elsewhere, ...] = (
         r"attn_mask dtype|Expected (?:attn_mask|query, key, and value) dtype|(?:query|key|value)\.dtype",
     ),
     _row("state-dict", "loading state_dict", r"Error\(s\) in loading state_dict for"),
-    _row("state-dict", "in state_dict", r"(?:Missing|Unexpected) key\(s\) in state_dict"),
+    _row(
+        "state-dict",
+        "in state_dict",
+        r"(?:Missing|Unexpected) key(?:\(s\)|s? ['\"][^\n]{1,80}['\"]) in state_dict",
+    ),
     _row("state-dict", "size mismatch for", r"size mismatch for [\w.]+: copying a param with shape"),
     _row(
         "out-of-memory",
         "out of memory|outofmemory",
-        r"CUDA out of memory|CUDA error: out of memory|OutOfMemoryError|hip out of memory|MPS backend out of memory",
+        r"CUDA out of memory|\(\): out of memory|CUDA error: out of memory|OutOfMemoryError|hip out of memory|MPS backend out of memory",
     ),
     _row(
         "out-of-memory",
@@ -202,8 +206,8 @@ ROWS: tuple[Elsewhere, ...] = (
     ),
     _row(
         "import",
-        "doesn't have nccl|cuda_home|detected cuda version|cuda setup failed|with arguments from the|torch_cuda_arch_list",
-        r"Distributed package doesn't have \w+ built in|CUDA_HOME environment variable is not set|The detected CUDA version \([^)]{0,20}\) mismatches|CUDA Setup failed"
+        "for device cuda|not compiled with gpu support|doesn't have nccl|cuda_home|detected cuda version|cuda setup failed|with arguments from the|torch_cuda_arch_list",
+        r"Not compiled with GPU support|\w+_impl: implementation for device cuda(?::\d+)? not found|Distributed package doesn't have \w+ built in|CUDA_HOME environment variable is not set|The detected CUDA version \([^)]{0,20}\) mismatches|CUDA Setup failed"
         r"|Could not run '(?!aten::)\w+::\w+' with arguments from the",
     ),
     _row(
@@ -227,6 +231,11 @@ ROWS: tuple[Elsewhere, ...] = (
         r"does not appear to have a file named|no file named \w|No such file or directory|Error while deserializing header|HeaderTooLarge|PytorchStreamReader failed|invalid load key",
     ),
     _row("files", "no space left", r"No space left on device"),
+    _row(
+        "process",
+        "have died|has died|kernel restarting",
+        r"kernel\b[^\n]{0,60}(?:appears to have|has) died|Kernel Restarting",
+    ),
     _row("process", "in forked subprocess", r"Cannot re-initialize CUDA in forked subprocess"),
     _row(
         "process", "pickle", r"Can'?t (?:get|pickle) (?:local object|attribute)|cannot pickle '[\w.]+' object"
@@ -238,6 +247,11 @@ ROWS: tuple[Elsewhere, ...] = (
         r"got (?:an unexpected keyword argument|multiple values for (?:keyword )?argument)|takes \d+ positional arguments? but|missing \d+ required (?:keyword-only |positional )?arguments?",
     ),
     _row("python", "object has no attribute", r"'\w+' object has no attribute '(?!_no_split_modules)\w+'"),
+    _row(
+        "python",
+        "unrecognized arguments|arguments are required|invalid choice|usage:",
+        r"error: (?:unrecognized arguments|the following arguments are required|argument \S+: invalid)|\busage: \S+ (?:\S+ )?\[-h\]",
+    ),
     _row("python", "padding token", r"Asking to pad but the tokenizer does not have a padding token"),
     _row(
         "python",

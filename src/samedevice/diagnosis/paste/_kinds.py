@@ -101,6 +101,11 @@ KINDS: tuple[Kind, ...] = (
         r"Expected object of device type \w{1,10} but got device type \w{1,10} for argument #?\d{1,2} '(?P<argument>index|indices)'",
     ),
     _row(
+        "cat-device-old",
+        "for sequence element",
+        r"Expected object of (?:device type|backend) (?P<d2>CUDA|CPU|XPU|HIP) but got (?:device type |backend )?(?P<d1>CUDA|CPU|XPU|HIP) for sequence element (?P<element>\d{1,3}) in sequence argument",
+    ),
+    _row(
         "argument-device",
         "expected object of",
         r"Expected object of (?:device type|backend) (?P<d2>CUDA|CPU|XPU|HIP) but got (?:device type |backend )?(?P<d1>CUDA|CPU|XPU|HIP) for argument #?\d{1,2} '(?P<argument>\w{1,40})'"
@@ -160,6 +165,11 @@ KINDS: tuple[Kind, ...] = (
     ),
     _row(
         "type-combination",
+        "invalid combination of arguments",
+        r"torch\.(?P<op>index_select|embedding) received an invalid combination of arguments - got \((?P<t1>torch\.(?:cuda\.)?\w{1,20}Tensor), int, (?P<t2>torch\.(?:cuda\.)?\w{1,20}Tensor)\)",
+    ),
+    _row(
+        "type-combination",
         "expected a tensor of type|expected type",
         r"expected (?:a tensor of )?type (?P<t1>TYPE) but (?:got|found) (?:a )?(?:type )?(?P<t2>TYPE)(?: for sequence element \d{1,3}(?: in sequence argument at position #?\d{1,2} '(?P<argument>\w{1,40})')?)?",
     ),
@@ -197,7 +207,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "input-weight-type",
         "tensors are not at the same",
-        r"Input and (?:parameter|hidden) tensors are not at the same device, found input tensor at (?P<d1>DEVICE) and (?P<argument>parameter|hidden) tensor at (?P<d2>DEVICE)",
+        r"Input and (?P<argument>parameter|hidden) tensors are not at the same device(?:, found input tensor at (?P<d1>DEVICE) and \w+ tensor at (?P<d2>DEVICE))?",
     ),
     _row(
         "input-weight-type",
@@ -211,7 +221,7 @@ KINDS: tuple[Kind, ...] = (
         r"(?P<argument>weight|bias) type \(?(?P<t2>TYPE)\)?[ ,;]{1,3}(?:and |but )?(?:the )?input type \(?(?P<t1>TYPE)\b",
         weak=True,
     ),
-    _row("meta-copy", "out of meta tensor", r"Cannot copy out of meta tensor; no data!"),
+    _row("meta-copy", "out of meta tensor", r"Cannot copy out of meta tensor(?:; no data!)?"),
     _row(
         "meta-device",
         "not on the expected device",
@@ -230,13 +240,23 @@ KINDS: tuple[Kind, ...] = (
     ),
     _row(
         "generator-device",
+        "generator device but found",
+        r"Expected an? '?(?P<d1>DEVICE)'? generator device but found '?(?P<d2>DEVICE)'?",
+    ),
+    _row(
+        "generator-device",
         "from a generator",
         r"Cannot generate a (?P<d1>\w{2,8}) tensor from a generator of type (?P<d2>\w{2,8})",
     ),
     _row(
         "data-parallel-module",
         "module must have",
-        r"module must have its parameters and buffers on device (?P<d1>DEVICE)(?: \(device_ids\[0\]\))? but found one of them on device: (?P<d2>DEVICE)",
+        r"module must have its parameters and buffers on device (?P<d1>DEVICE)(?: \(device_ids\[0\]\))? but found one of them on (?:the )?device: (?P<d2>DEVICE)",
+    ),
+    _row(
+        "same-device",
+        "on the original device",
+        r"Calculated (?P<argument>loss) must be on the original device: (?P<d1>DEVICE)(?: but device in use is (?P<d2>DEVICE))?",
     ),
     _row(
         "module-apart",
@@ -326,7 +346,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "triton-pointer",
         "from triton",
-        r"Pointer argument (?:\(at (?P<argument>\d{1,3})\) )?cannot be accessed from Triton \(cpu tensor\?\)",
+        r"(?:Pointer argument (?:\(at (?P<argument>\d{1,3})\) )?|Tensor (?:on \w{1,8} device \d{1,3} )?)cannot be accessed from Triton(?: \(cpu tensor\?\))?",
     ),
     _row(
         "triton-pointer",
@@ -361,6 +381,8 @@ KINDS: tuple[Kind, ...] = (
     ),
     _row("illegal-access", "illegal memory", r"illegal memory access"),
     _row("device-assert", "device-side assert", r"device-side assert triggered"),
+    _row("device-assert", "assertion", r"\.cuh?:\d+: [^\n]{0,300}Assertion [`'\"][^\n]{1,160} failed"),
+    _row("invalid-ordinal", "num_gpus", r"device >= 0 && device < num_gpus"),
     _row(
         "invalid-ordinal",
         "ordinal|invalid device id|device_id",
@@ -374,7 +396,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "deserialize",
         "deserialize object",
-        r"Attempt(?:ing|s|ed)? to deserialize object on (?:a )?(?:CUDA device|\w{2,8} device)",
+        r"(?:Attempt(?:ing|s|ed)?|Trying) to deserialize object on (?:a )?(?:CUDA device|\w{2,8} device)",
     ),
     _row(
         "cuda-not-compiled",
@@ -406,6 +428,27 @@ KINDS: tuple[Kind, ...] = (
         "collective-device",
         "but found tensor on",
         r"Expected (?:all_gather output )?tensor on (?P<d2>DEVICE) but found tensor on (?P<d1>DEVICE)",
+    ),
+    _row(
+        "needs-host",
+        "must be a pointer to same type",
+        r"initializer for ctype \W{1,4}struct TH(?!Cuda)\w{0,12}Tensor[^\n]{0,80}not cdata \W{1,4}struct THCuda\w{0,12}Tensor",
+    ),
+    _row(
+        "ddp-module",
+        "output_device arguments only work",
+        r"device_ids and output_device arguments only work with single-device[^\n]{0,200}device\(type=\W?cuda\W{1,3}index=\d+\)\W{1,4}device\(type=\W?cuda",
+    ),
+    _row(
+        "needs-gpu",
+        "is_cuda() to be true",
+        r"Expected (?P<argument>\w{1,40})\.(?:is_cuda\(\)|device\(\)\.is_cuda\(\)) to be true, but got false",
+    ),
+    _row("needs-gpu", "not implemented on", r"not implemented on (?:the )?CPU\b"),
+    _row(
+        "needs-gpu",
+        "tensor was not cuda",
+        r"A tensor was not cuda|expected (?:a )?cuda tensor, (?:but )?got cpu",
     ),
     _row(
         "graph-device",

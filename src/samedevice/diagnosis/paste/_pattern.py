@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -48,6 +48,6 @@ class Pattern:
         """The text between the places where it matches."""
         return self._compiled.split(text, maxsplit)
 
-    def sub(self, by: str, text: str, count: int = 0) -> str:
+    def sub(self, by: str | Callable[[re.Match[str]], str], text: str, count: int = 0) -> str:
         """The text with the matches replaced, all or the first ones."""
         return self._compiled.sub(by, text, count)

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 from samedevice.diagnosis.paste._clean import lines_of
+from samedevice.diagnosis.paste._completed import completed
 from samedevice.diagnosis.paste._elsewhere import ROWS as ELSEWHERE
 from samedevice.diagnosis.paste._elsewhere import memory_in
 from samedevice.diagnosis.paste._frames import exception_name, frames_of
@@ -51,7 +52,8 @@ _LONGEST_MESSAGE = 500
 _MESSAGE_LINES = 4
 """Lines of an error that no row knows."""
 _OF_TRACEBACK = Pattern(
-    r"\s|File \"|Traceback|-{3,}|During handling|The above exception|Cell In|[^\n]{0,200}\.py\b|<ipython"
+    r"\s|File \"|Traceback|-{3,}|During handling|The above exception|Cell In|<ipython"
+    r"|[^\n]{0,200}\.py(?::\d|\(\d|\W{1,3}line \d|\s+in\s)|[^\n]{0,40}\bpython\d? "
 )
 _LEAST_BESIDE = 8
 """Words from which lines beside a traceback are prose."""
@@ -120,14 +122,12 @@ def read_paste(text: str) -> list[Report]:
     for hit in _first_causes(hits, paste):
         rank = tagged[paste.row(hit.start)][1]
         groups = hit.found.groupdict()
-        known = next(
-            (r for r in reports if _same(r, hit.kind, groups.get("op"), groups.get("argument"))), None
-        )
+        known = next((r for r in reports if _same(r, hit.kind, groups.get("op"), _argument(groups))), None)
         if known is None:
             reports.append(_report(hit, hits, paste))
         elif rank is not None and rank not in known.ranks:
             reports[reports.index(known)] = _with_rank(known, rank)
-    return [report for report in reports if not _repeats(report, reports)]
+    return [completed(report) for report in reports if not _repeats(report, reports)]
 
 
 def _report(hit: Hit, hits: list[Hit], paste: Text) -> Report:
@@ -151,7 +151,7 @@ def _report(hit: Hit, hits: list[Hit], paste: Text) -> Report:
         exception=exception_name(paste.lines, row),
         devices=_devices(groups) or _placed(operands, sentence if hit.kind in _PLACING else ""),
         op=groups.get("op"),
-        argument=groups.get("argument"),
+        argument=_argument(groups),
         frames=frames,
         versions=paste.versions,
         ranks=(rank,) if rank is not None else (),
@@ -166,6 +166,12 @@ def _report(hit: Hit, hits: list[Hit], paste: Text) -> Report:
         if hit.topic == "out-of-memory"
         else None,
     )
+
+
+def _argument(groups: dict[str, str | None]) -> str | None:
+    """The argument that a message names, or the number of an element of a list, such as `#1`."""
+    number = groups.get("element")
+    return groups.get("argument") or (f"#{number}" if number is not None else None)
 
 
 def _devices(groups: dict[str, str | None]) -> tuple[str, ...]:
@@ -213,6 +219,7 @@ def _unrecognised(paste: Text) -> Report:
         operands=said.operands if said else (),
         ranks=said.ranks if said else (),
         told=paste.told,
+        beside=paste.beside,
     )
 
 

@@ -25,7 +25,7 @@ _CLAUSE = Pattern(
 _NEW_SENTENCE = Pattern(r"[。！？!?\n]|\.(?=\s|$)")
 # `cuda8` and `cuda9` are releases of CUDA.
 _DEVICE = Pattern(
-    r"\b(?P<gpu>cuda:\d{1,3}|cuda[0-7](?![\d.]))\b|\b(?:GPU|card)\s?(?:#|number |no\.? )?(?P<number>\d{1,2})\b|(?P<card>\d{1,2})\s?号(?:卡|GPU)|第(?P<nth>[一二三四五六七八\d])(?:张卡|块GPU)"
+    r"\b(?P<gpu>cuda:\d{1,3}|cuda[0-7](?![\d.]))\b|\b(?:GPU|card)\s?(?:#|number |no\.? |device )?(?P<number>\d{1,2})\b|(?P<card>\d{1,2})\s?号(?:卡|GPU)|第(?P<nth>[一二三四五六七八\d])(?:张卡|块GPU)"
     r"|(?P<host>\bCPU\b|\bthe host\b|\btorch\.(?:Float|Half|Double|BFloat16|Long|Int|Short|Byte|Char|Bool)Tensor\b(?!\()|主机内存|内存)|(?P<any>\btorch\.cuda\.\w{2,12}Tensor\b|\bcuda\b(?!:)|\bthe GPU\b|\bGPU\b(?!\s?\d)|(?<=\bon )(?:the|an) accelerator\b|(?<=\bon )the card\b|显卡|(?<=在)显存(?=里|上|中))",
     _FLAGS,
 )
@@ -36,6 +36,9 @@ _PAIR = Pattern(
 """Two devices that end a clause: `torch.cat complains: cuda:1, cuda:0.`"""
 _AND = Pattern(r"\s?(?:and|vs\.?|versus|和|与|及|/|、)\s?")
 _FROM = Pattern(r"\s(?:from|of|in|by)\s(?:the\s|my\s|our\s|a\s)?", _FLAGS)
+_WIDE = Pattern(r"(\bcuda)：(?=\d)", _FLAGS)
+_NTH = Pattern(r"\b(?:1st|2nd|3rd)\b", _FLAGS)
+_SPELT = {"1": "first", "2": "second", "3": "third"}
 _NUMERALS = {"一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "七": 6, "八": 7}
 _ROLES: tuple[tuple[str, str], ...] = (
     (
@@ -79,7 +82,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ),
     (
         "tensor",
-        r"\bmat[12]\b|\bnoise\b|\bindices\b|\bindex\b(?=\s?(?:is|on|在))|\b(?!(?:they|it|which|that|this|these|those|both|all|everything)\b)[a-z]\w{0,30}(?=\s(?:is|are|stays?|remains?|lives?|was|were)\s(?:still\s)?(?:on|in)\s)|\b[a-z]\w{0,30}_\w{1,40}\b(?!\s?[=(])",
+        r"\bmat[12]\b|\b(?:position(?:al)? )?encodings?\b|\bnoise\b|\bindices\b|\bindex\b(?=\s?(?:is|on|在))|\b(?!(?:they|it|which|that|this|these|those|both|all|everything)\b)[a-z]\w{0,30}(?=\s(?:is|are|stays?|remains?|lives?|was|were)\s(?:still\s)?(?:on|in)\s)|\b[a-z]\w{0,30}_\w{1,40}\b(?!\s?[=(])",
     ),
 )
 THING = Pattern("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ROLES), _FLAGS)
@@ -87,8 +90,8 @@ THING = Pattern("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ROLES), 
 _MESSAGE = Pattern(r"\bat least two devices|\ball tensors to be on the same device", _FLAGS)
 """Words of a message whose devices are not those of what was named before it."""
 _NOT_MOVED = Pattern(
-    r"(?P<thing>[\w.]{1,40}) (?:(?:is|are|was|were|has|have) (?:been )?(?:not|never)|(?:is|are|was|were|has|have)n'?t) (?:been )?(?:moved|sent|transferred|put on)"
-    r"|(?P<gone>[\w.]{1,40}) (?:is|was|are|were) forgotten|(?:forgot|forgotten|forget) to (?:move|send|put|transfer) (?:the |my )?(?P<forgotten>[\w.]{1,40})|never (?:moved|sent|put) (?:the |my )?(?P<never>[\w.]{1,40})|(?:not|never|n't) (?:\w+ )?(?:call|called|use|used) \.(?:cuda|to)\([^()\n]{0,20}\) (?:on|for) (?:the |my )?(?P<uncalled>[\w.]{1,40})|(?P<rest>[\w.]{1,40}) I (?:leave|left)\b|\bI (?:leave|left) (?:the )?(?P<kept>[\w.]{1,40})"
+    r"(?P<thing>(?:(?:hidden|cell|recurrent) )?[\w.]{1,40}) (?:(?:is|are|was|were|has|have) (?:been )?(?:not|never)|(?:is|are|was|were|has|have)n'?t) (?:been )?(?:moved|sent|transferred|put on)"
+    r"|(?P<gone>[\w.]{1,40}) (?:is|was|are|were) forgotten|(?:forgot|forgotten|forget) to (?:move|send|put|transfer) (?:the |my )?(?P<forgotten>[\w.]{1,40})|never (?:moved|sent|put) (?:the |my )?(?P<never>[\w.]{1,40})|did you (?:\w+ )?(?:move|send|put|transfer) (?:the |your |its )?(?P<asked>[\w.]{1,40})[^?\n]{0,30}\?(?:(?!\byes\b|\bI did\b)[^?]){0,40}?\b(?:no|nope|forgot|did ?n'?t|that was (?:it|the))\b|(?:not|never|n't) (?:\w+ )?(?:call|called|use|used) \.(?:cuda|to)\([^()\n]{0,20}\) (?:on|for) (?:the |my )?(?P<uncalled>[\w.]{1,40})|(?P<rest>[\w.]{1,40}) I (?:leave|left)\b|\bI (?:leave|left) (?:the )?(?P<kept>[\w.]{1,40})"
     r"|(?:忘了|忘记|没有?)(?:把|将)\s?(?P<zh>[\w.]{1,40}?)\s?(?:搬|移|放|送|\.to|\.cuda)|(?P<noun>模型|标签|输入|数据)\s?[A-Za-z_]\w{0,20}\s?(?:没有?|忘了|忘记)\s?(?:搬|移|放|送|\.?to\b|\.?cuda\b)|(?P<left>[A-Za-z_][\w.]{1,40}|模型|标签|输入|数据|(?:编码|解码|生成|判别|投影)器|网络|主干)\s?(?:没有?|忘了|忘记)\s?(?:搬|移|放|送|\.?to\b|\.?cuda\b)",
     _FLAGS,
 )
@@ -101,7 +104,7 @@ _PROCESSES = Pattern(
     _FLAGS,
 )
 _PARALLEL = Pattern(
-    r"\b(?:DDP|FSDP2?|DistributedDataParallel|ZeRO[- ]?[123]|each process|every process|each rank)\b|每个进程|数据并行|分布式(?:训练|微调)|distributed (?:training|fine-?tuning)",
+    r"\b(?:DDP|FSDP2?|DistributedDataParallel|ZeRO[- ]?[123]|each process|every process|each rank)\b|每个进程|数据并行|分布式(?:训练|微调)|distributed (?:training|fine-?tuning)\b(?!\W{1,3}(?:false|no|none|off)\b)",
     _FLAGS,
 )
 _SIZE = Pattern(r"(?<![\w.])(?P<size>\d{1,3}(?:\.\d{1,2})?)\s?B\b(?!\s?(?:/s|ytes))", _FLAGS)
@@ -120,7 +123,7 @@ _SAYS = Pattern(
     _FLAGS,
 )
 _ENDED = Pattern(
-    r"\brais(?:es|ed)\b|\brefus\w+|\bbreaks\b|\bthrows\b|挂了?|\berrors?\b|\bfail\w*|\bcrash\w*|\bdies\b|\bstops?\b|complain\w*|exception|mismatch|\bcan(?:not|'t)\b|报|出错|不一致|停下",
+    r"\brais(?:es|ed)\b|\brefus\w+|\bbreaks\b|\bthrows\b|挂了?|\b(?:[A-Z]\w+E|e)rrors?\b|\bfail\w*|\bcrash\w*|\bdies\b|\bstops?\b|complain\w*|exception|mismatch|\bcan(?:not|'t)\b|报|出错|不一致|停下",
     _FLAGS,
 )
 _SENTENCE = Pattern(r"[。！？!?\n;；]|\.(?=\s|$)")
@@ -137,11 +140,11 @@ _GPUS = Pattern(
 _COUNTS = {"two": 2, "three": 3, "four": 4, "eight": 8, "两": 2, "四": 4, "八": 8}
 _CHOSEN = Pattern(
     r"--?(?:device|gpu|gpu[-_]ids?|device[-_]ids?|cuda[-_]device)(?:[ =:]{1,3}|\s)['\"]?(?:cuda:)?(?P<option>[1-9]\d?)\b"
-    r"|\b(?:device|gpu_?ids?|device_?ids?)['\"]?\s?[=:]\s?(?:torch\.device\()?['\"]?(?:cuda:)?(?P<given>[1-9]\d?)\b"
-    r"|set_device\((?P<set>[1-9]\d?)\)|(?:指定(?:了)?\s?(?:cuda:|GPU ?)?|(?:用|跑在|换成|改成|选了?)\s?(?:cuda:|GPU ?))(?P<zh>[1-9]\d?)"
+    r"|\b(?:devices?|gpu_?ids?|device_?ids?)['\"]?(?:\s?[=:]\s?|\s['\"](?=cuda))(?:torch\.device\()?['\"]?(?:cuda:)?(?P<given>[1-9]\d?)\b"
+    r"|set_device\((?P<set>[1-9]\d?)\)|(?:指定(?:了)?\s?(?:cuda:|GPU ?)?|(?:用|跑在|换成|改成|选了?)\s?(?:cuda ?:?|GPU ?))(?P<zh>[1-9]\d?)"
     r"|\b(?:everything|all|model|batches|tensors)\b[^.,;\n]{0,30}\b(?:is|are) on cuda:(?P<all>[1-9]\d?)\b"
     r"|\b(?:given|got|assigned|get) (?:the )?(?:GPU|card) ?(?:#|number )?(?P<got>[1-9]\d?)\b"
-    r"|\b(?:choose|chose|select(?:ed)?|us(?:e|ing)|run(?:ning)? (?:it )?on|set to)\s(?:the )?(?:cuda:|GPU ?#?|card )(?P<said>[1-9]\d?)\b",
+    r"|\b(?:choos(?:e|ing)|chose|select(?:ed|ing)?|us(?:e|ing)|run(?:ning)? (?:it )?on|set to|(?:chang|switch)(?:e|ed|es|ing) (?:it |that |the \w+ |from \S+ )?to)\s(?:the )?(?:cuda:|GPU ?#?|card )(?P<said>[1-9]\d?)\b",
     _FLAGS,
 )
 _ALL_ON_ONE = Pattern(r"\{\s*['\"]{2}\s*:\s*(\d{1,3})\s*\}")
@@ -225,7 +228,8 @@ def _commands() -> Pattern:
 
 def told_in(text: str) -> Told:
     """The facts of a prose text."""
-    text = _PAIR.sub(r"\g<1> and ", text)
+    text = _WIDE.sub(r"\g<1>:", text)
+    text = _PAIR.sub(r"\g<1> and ", _NTH.sub(lambda found: _SPELT[found[0][0]], text))
     fails, works = _outcomes(text)
     counts = [_count(each) for each in _PROCESSES.finditer(text)]
     all_on = _ALL_ON_ONE.search(text)
@@ -360,7 +364,7 @@ def _left(text: str) -> Iterator[tuple[str, str]]:
     """What was never moved, as stated."""
     for each in _NOT_MOVED.finditer(text):
         word = next(group for group in each.groups() if group).strip(".")
-        thing = THING.fullmatch(word)
+        thing = THING.fullmatch(word) or (THING.match(word) if " " in word else None)
         yield (thing.lastgroup or "tensor") if thing else "tensor", word
 
 

@@ -34,7 +34,7 @@ _PERSISTS = Pattern(
 )
 """That it fails as before; the clause must say of what that is told."""
 _TRIED = Pattern(
-    r"(?<!you )\b(?:tried|trying)\b(?! to (?:allocate|access|backward|load|open|read|deserialize))|试(?:过|了|着)|尝试过?",
+    r"(?<!you )\b(?:tried|trying)\b(?! to (?!(?:add|remov|mov|put|send|set|chang|switch|upgrad|updat|downgrad|disabl|enabl|turn|forc|wrap|fix|solv|replac|reinstall|install|lower|reduc|limit|pass|specif|assign|convert|cast|writ|modif|edit|call|clear|delet)\w*\b))|试(?:过|了|着)|尝试过?",
     _FLAGS,
 )
 _ATTEMPT = Pattern(

@@ -45,7 +45,18 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, product_with, said, sign
+from samedevice.diagnosis._rule import (
+    Hint,
+    Rule,
+    anywhere,
+    framed,
+    frameless,
+    inside,
+    line,
+    product_with,
+    said,
+    sign,
+)
 from samedevice.messages import Phrase
 
 
@@ -270,10 +281,12 @@ RULE = Rule(
             5.5, line(r"\blora_[A-Z]\w*|\blora_\w+|\bia3_l\w*|\bvera_\w+|ranknum|lora_magnitude|\bhada_\w+")
         ),
         sign(5, inside(r"lora|adapter")),
+        sign(6, said("same-device argument-device"), anywhere(r"parameter named \W?[\w.]{0,200}lora_")),
         sign(
             3.2,
             said("same-device argument-device", op="mm", argument="mat2", devices="host"),
             product_with("weight"),
+            framed(),
         ),
         sign(2.6, said("same-device argument-device", op="_mm$|addmm", argument="mat2", devices="gpus")),
         sign(1.5, said("same-device argument-device"), anywhere(r"\b(?:lora|adapter)\b")),

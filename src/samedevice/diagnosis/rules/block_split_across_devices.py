@@ -319,7 +319,7 @@ RULE = Rule(
             "en": "{operand} was put on {device} and {other} on {elsewhere} on purpose, and nothing moves one to the other",
             "zh": "{operand} 被有意放在 {device} 上，{other} 被放在 {elsewhere} 上，而没有代码把其中一个搬到另一边",
         },
-        "cut": {"en": "{module} is split over {devices}", "zh": "{module} 分布在 {devices} 上"},
+        "cut": {"en": "{module} is on {devices}", "zh": "{module} 分布在 {devices} 上"},
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.7,

@@ -49,16 +49,7 @@ A `cat` in attention whose frames are missing can also be a split block.
 from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import (
-    Hint,
-    Rule,
-    at,
-    frameless,
-    inside,
-    line,
-    said,
-    sign,
-)
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, argument, at, frameless, inside, line, said, sign
 from samedevice.diagnosis.paste import Report
 from samedevice.events import Operand
 from samedevice.messages import Phrase
@@ -284,6 +275,9 @@ guard = sd.guard_cache(block)  # 每一步都让缓存跟随 block 的设备；g
 - [Petals](https://github.com/bigscience-workshop/petals)
 """
 
+_KEPT_STATE = r"\bself\.\w*(?:hidden|state|hx|h_?0)\w*"
+"""A recurrent state that an object keeps."""
+
 RULE = Rule(
     code="SD118",
     name="cache-or-beam-state-on-wrong-device",
@@ -322,7 +316,13 @@ RULE = Rule(
             ),
         ),
         sign(5, at(r"reorder_cache|update_cache|(?:static|hybrid)_cache")),
-        sign(5, line(r"\bbeam_idx\b|_reorder_cache|reorder_cache|beam_scores|beam_indices|next_beam")),
+        sign(
+            5.4,
+            line(
+                r"\bbeam_idx\b|_reorder_cache|reorder_cache|beam_scores|beam_indices|next_beam"
+                r"|\b(?:running_|ended_)?hyp(?:s|othes[ei]s)?\b"
+            ),
+        ),
         sign(4.5, inside(r"beam_search|_reorder_cache|constrained_beam")),
         sign(
             3.5,
@@ -336,6 +336,12 @@ RULE = Rule(
         ),
         sign(2.2, said("same-device cat-device-old", op="cat", argument="tensors"), frameless()),
         sign(3.0, said("index-device"), _state_on_gpu),
+        sign(
+            5,
+            said("same-device argument-device", op="index_copy", devices="gpus"),
+            anywhere(r"(?<![./\\])\bcache\b(?![./\\])|\bpast_|缓存"),
+        ),
+        sign(6, said("input-weight-type"), argument(r"^hidden$"), line(_KEPT_STATE)),
         sign(0.95, said("same-device argument-device", devices="gpus"), frameless()),
     ),
     detect=_detect,

@@ -47,7 +47,7 @@ Up to torch 2.14, of a list of tensors that is not a coalesced call c10d compare
 
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Rule
+from samedevice.diagnosis._rule import Rule, said, sign
 from samedevice.events import EventKind
 
 _CHINESE = """集合通信收到的张量不在进程组所用的 GPU 上。
@@ -123,4 +123,5 @@ RULE = Rule(
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
     kind=EventKind.COLLECTIVE,
+    signs=(sign(5, said("collective-device")),),
 )

@@ -132,6 +132,7 @@ RULE = Rule(
         sign(
             8, said("device-map-distributed device-map-zero3 device-map-other-process-device"), certain=True
         ),
+        sign(6, said("ddp-module")),
         sign(
             2.6,
             launched(),

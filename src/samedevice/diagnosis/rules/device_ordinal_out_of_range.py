@@ -39,7 +39,7 @@ The number of GPUs is not in the message: compare with `nvidia-smi -L` and the e
 
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Rule, said, sign
+from samedevice.diagnosis._rule import Rule, said, shown, sign
 
 _CHINESE = """rank 或 GPU 编号超出了可见的 GPU。
 
@@ -94,5 +94,12 @@ RULE = Rule(
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.2,
-    signs=(sign(8, said("invalid-ordinal"), certain=True),),
+    signs=(
+        sign(8, said("invalid-ordinal"), certain=True),
+        sign(
+            12,
+            said("deserialize"),
+            shown(r"map_location\s?=\s?(?!None|['\"](?:cpu|cuda:0)|torch\.device\(['\"]cpu|lambda)"),
+        ),
+    ),
 )

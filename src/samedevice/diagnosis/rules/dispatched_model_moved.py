@@ -42,8 +42,14 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis._failure import Failure, moved_text
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, inside, line, said, sign
+from samedevice.diagnosis._rule import MAPPED, Hint, Rule, anywhere, inside, line, said, sign
 from samedevice.messages import Phrase
+
+_DISPATCHED = (
+    rf"{MAPPED}|\boffload\w*|\bdispatch\w*|\bhooks?\b|\b(?:low|med)[-_ ]?vram\b"
+    r"|low_cpu_mem|load_in_[48]bit|\bquantiz\w+"
+)
+"""What tells that the model was placed part by part, so that some of it may be offloaded."""
 
 
 def _detect(failure: Failure) -> Hint | None:
@@ -159,7 +165,7 @@ RULE = Rule(
     signs=(
         sign(8, said("move-dispatched"), certain=True),
         sign(7, said("move-dispatched-warning"), certain=True),
-        sign(3.8, said("meta-copy"), line(r"\bto\(|\.to\b|\.cuda\b|\bcuda\(")),
+        sign(3.8, said("meta-copy"), line(r"\bto\(|\.to\b|\.cuda\b|\bcuda\("), anywhere(_DISPATCHED)),
         sign(2.8, said("meta-copy"), inside(r"_move_model_to_device|^prepare(?:_model)?$|^_prepare_\w+$")),
         sign(2.4, said("meta-copy")),
         sign(

@@ -256,10 +256,15 @@ RULE = Rule(
         sign(2, said("needs-gpu")),
         sign(5, said("needs-host")),
         sign(
+            3.6,
+            said("same-device argument-device", devices="host"),
+            line(r"[+*] \(?\w{0,20}(?:attention|padding|attn)_mask\b|masked_fill_?\(~?\w{0,20}mask\b"),
+        ),
+        sign(
             4.2,
             said("same-device argument-device", op="index_select", argument="^index$"),
             named("host"),
-            line(r"\.index_select\("),
+            line(r"(?<!torch)\.index_select\("),
         ),
         sign(
             4,

@@ -124,7 +124,9 @@ RULE = Rule(
         sign(2.4, said("numpy-conversion")),
         sign(4, anywhere(r"set_default_device|set_default_tensor_type")),
         sign(
-            2.5, line(r"randperm|random_split|\bgenerator\b|\bsampler\b"), said("same-device argument-device")
+            2.5,
+            line(r"randperm|random_split|\bgenerator\s?=|torch\.Generator|\bsampler\b"),
+            said("same-device argument-device"),
         ),
     ),
     detect=_detect,

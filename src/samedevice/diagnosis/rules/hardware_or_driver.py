@@ -86,6 +86,12 @@ device-side assert 的原因很多，最常见的是索引真的越界。请加�
 - [NCCL troubleshooting](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html)
 """
 
+_HAS_A_GPU = (
+    r"\b(?:RTX|GTX|Tesla|Quadro)\b|\b[1-5]0[5-9]0 ?(?:ti|super)?\b|\b(?:A|V|H)100\b|\bmy (?:GPU|card|graphics card)\b"
+    r"|\bnvidia-smi\b|(?:我的|有|用的?是?)(?:显卡|GPU|N卡)|\bcu\d{3}\b"
+)
+"""That the machine has a GPU, or a build that is meant for one."""
+
 RULE = Rule(
     code="SD139",
     name="hardware-or-driver",
@@ -110,6 +116,7 @@ RULE = Rule(
     signs=(
         sign(6.5, said("cuda-not-compiled machine")),
         sign(4, said("cuda-not-compiled"), after("machine")),
+        sign(8, said("cuda-not-compiled"), anywhere(_HAS_A_GPU)),
         sign(3.4, said("device-assert")),
         sign(
             3.0,

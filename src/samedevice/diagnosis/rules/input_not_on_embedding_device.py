@@ -49,6 +49,8 @@ from samedevice.diagnosis._rule import (
     Hint,
     Rule,
     after,
+    anywhere,
+    argument,
     called,
     frameless,
     input_beside_weight,
@@ -56,6 +58,7 @@ from samedevice.diagnosis._rule import (
     named,
     product_with,
     said,
+    shown,
     sign,
     unless,
 )
@@ -182,8 +185,14 @@ model.generate(**inputs)
 
 _LOOKUP = r"index_select|embedding"
 _IDS = r"^(?:index|indices)$"
-_PICKS = r"\.index_select\("
+_PICKS = r"(?<!torch)\.index_select\("
 """A statement that picks rows of any tensor, not of an embedding."""
+
+_ENCODED = (
+    r"\b\w*tokeni[sz]er\w*\((?:(?!\.to\(|\.cuda\()[^\n]){0,200}return_tensors"
+    r"(?:(?!\.to\(|\.cuda\()[^\n]){0,60}\)\s*(?:\n|$)"
+)
+"""What a tokenizer returns is taken as it is."""
 
 RULE = Rule(
     code="SD111",
@@ -219,6 +228,20 @@ RULE = Rule(
             unless(line(_PICKS)),
         ),
         sign(3.0, said("backend-device")),
+        sign(2.6, said("needs-gpu")),
+        sign(
+            3.4,
+            said("type-combination"),
+            line(r"\w*embed\w*\("),
+            anywhere(r"index_select received an invalid"),
+        ),
+        sign(3.4, said("same-device argument-device"), shown(_ENCODED)),
+        sign(
+            3.0,
+            said("same-device"),
+            line(r"\b(?:index_select|embedding)\((?:self\.)?weight\b"),
+            unless(argument(r"\w")),
+        ),
         sign(6, said("input-weight-type"), input_beside_weight("host")),
         sign(4.2, said("same-device argument-device"), called(), product_with("input")),
         sign(3.0, said("same-device argument-device"), unless(called()), product_with("input")),

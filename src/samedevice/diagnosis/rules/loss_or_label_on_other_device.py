@@ -39,7 +39,20 @@ In a library's own loss function the repair is a release of the library.
 from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, at, frameless, inside, line, said, shown, sign
+from samedevice.diagnosis._rule import (
+    Hint,
+    Rule,
+    anywhere,
+    at,
+    frameless,
+    inside,
+    line,
+    product_with,
+    said,
+    shown,
+    sign,
+    unless,
+)
 from samedevice.events import Operand
 from samedevice.messages import Phrase
 from samedevice.provenance.syntax import names_of
@@ -227,6 +240,8 @@ RULE = Rule(
             certain=True,
         ),
         sign(7, said("same-device argument-device", argument="^target$")),
+        sign(6, said("same-device", argument="^loss$")),
+        sign(7, said("needs-host"), anywhere(r"\b\w*loss\w*\(")),
         sign(
             4.2,
             said("same-device argument-device", devices="host"),
@@ -240,6 +255,7 @@ RULE = Rule(
         ),
         sign(
             3.6,
+            unless(product_with("weight")),
             at(
                 r"compute_loss|loss_function|loss_utils|get_batch_log|_loss|training_step|log_prob|logprobs|(?<![a-z])(?:dpo|ppo|grpo)(?![a-z])|reward"
             ),

@@ -150,7 +150,12 @@ RULE = Rule(
         ),
         sign(6, line(r"\bupdate\("), shown(r"\bpred\w*\b.*\b(?:targets?|labels?)\b")),
         sign(4, line(r"\bmetrics?\b.*(?:update|\()|\bupdate\(.*\b(?:preds?|metric|target)\b")),
-        sign(4, said("no-exception unknown-message"), anywhere(r"\bmetrics?\b")),
+        sign(
+            4,
+            said("no-exception unknown-message"),
+            anywhere(r"\bmetrics?\b"),
+            anywhere(r"\b(?:cpu|cuda|GPU)\b|(?:different|same|wrong) devices?\b|显卡|设备"),
+        ),
         sign(2.2, said("numpy-conversion"), inside(r"metric|evaluate|compute_metrics")),
     ),
     detect=_detect,

@@ -242,9 +242,19 @@ RULE = Rule(
             said("same-device argument-device", op="index_select|embedding", argument="^(?:index|indices)$"),
             named("gpu"),
         ),
+        sign(8, said("embedding-device-old"), line(r"\bid\w*\.(?:to|cuda)\(|\w*ids\.(?:to|cuda)\(")),
+        sign(
+            5,
+            said("argument-device", op="index_select|embedding", argument="^(?:self|weight)$"),
+            named("host"),
+        ),
         sign(4.2, said("same-device argument-device"), called(), product_with("weight")),
         sign(3.0, said("same-device argument-device"), unless(called()), product_with("weight")),
-        sign(2.0, said("same-device argument-device", op="convolution|conv", argument="weight")),
+        sign(
+            2.0,
+            said("same-device argument-device", op="convolution|conv", argument="weight"),
+            unless(product_with("input")),
+        ),
         sign(
             3.6,
             said("same-device argument-device", devices="host"),
@@ -269,6 +279,7 @@ RULE = Rule(
                 r"\b(?:vision_tower|vpm|visual|image_tower|audio_tower|vision_model|forward_features|patch_embed\w*|conv1)\b"
             ),
             said("same-device argument-device input-weight-type", devices="host"),
+            unless(product_with("input")),
         ),
         sign(0.3, said("same-device argument-device", devices="host"), frameless()),
     ),

@@ -37,7 +37,7 @@ a sampler, the default is at fault (generator-or-default-device).
 
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Rule, said, sign
+from samedevice.diagnosis._rule import Rule, anywhere, inside, said, sign
 
 _CHINESE = """NumPy（或通过 NumPy 读数据的代码）读取了 GPU 上的张量。
 
@@ -93,5 +93,13 @@ RULE = Rule(
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.1,
-    signs=(sign(6, said("numpy-conversion")),),
+    signs=(
+        sign(6, said("numpy-conversion")),
+        sign(
+            4.5,
+            said("unknown-message"),
+            inside(r"^(?:__array__|<__array_function__.*)$|^_check_1d$", last=2),
+            anywhere(r"\bGPU\b|\bcuda\b|_tensor\.py"),
+        ),
+    ),
 )

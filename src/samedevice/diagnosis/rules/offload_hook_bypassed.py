@@ -187,7 +187,12 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.65,
     signs=(
-        sign(4.4, said("same-device argument-device meta-device"), inside(r"prompt|text_embed|conditioning")),
+        sign(
+            4.4,
+            said("same-device argument-device meta-device"),
+            inside(r"prompt|text_embed|conditioning"),
+            anywhere(r"offload|\bhooks?\b|device_map|pipe(?:line)?\b"),
+        ),
         sign(3.2, said("meta-device")),
         sign(3.4, said("no-exception"), anywhere(r"on meta")),
         sign(2.7, said("meta-copy")),

@@ -51,7 +51,9 @@ from samedevice.diagnosis._rule import (
     Rule,
     anywhere,
     at,
+    below,
     frameless,
+    inside,
     line,
     said,
     shown,
@@ -142,6 +144,9 @@ ZeRO offload 中 CPU 梯度与 GPU 缩放系数相乘看起来一样；那是 De
   [torch.optim.Optimizer.load_state_dict](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.load_state_dict.html)
 """
 
+_STEPS = r"\b\w*optim(?:i[sz]er)?s?\w*(?:\[\w+\])?\.step\("
+"""An optimizer takes its step: what meets in there are parameters, gradients and its state."""
+
 RULE = Rule(
     code="SD129",
     name="optimizer-state-on-other-device",
@@ -180,6 +185,9 @@ RULE = Rule(
             at(r"^(?:step|_update|update_ema|(?:_single|_multi)_tensor_\w+|_fused_\w+|\w*adamw?\w*)$"),
             line(r"\b(?:add|mul|sub|div|copy|lerp|addcmul|addcdiv|sqrt|dot)_?\b|grad"),
         ),
+        sign(5.2, said("same-device argument-device", devices="host"), below(_STEPS)),
+        sign(5, said("needs-gpu"), anywhere(r"multi_tensor_apply|optimi[sz]er\.step\(")),
+        sign(6, said("needs-gpu triton-pointer"), inside(r"optimi[sz]er", last=2)),
         sign(5.5, line(r"exp_avg\w*|state_steps|addcdiv|addcmul|lerp_|step_t\b|ema_|shadow_param")),
         sign(
             4.2,

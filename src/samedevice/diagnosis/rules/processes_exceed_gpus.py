@@ -35,7 +35,7 @@ Processes that share a GPU on purpose (the gloo backend, tests) are refused as w
 
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Rule, said, sign
+from samedevice.diagnosis._rule import Rule, anywhere, said, sign
 
 _CHINESE = """一台机器上启动的进程比可见的 GPU 多。
 
@@ -72,6 +72,13 @@ CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node 2 train.py
 - [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html)
 """
 
+_ONE_GPU = (
+    r"\b(?:only|just)(?: have| has| got)? (?:one|1|a single) (?:GPU|card)\b"
+    r"|\b(?:a|my|one) single[- ](?:GPU|card)\b|\bsingle[- ]GPU (?:machine|box|server|setup)\b"
+    r"|(?:只有|就|单)一?(?:张|块)(?:卡|GPU|显卡)|单卡"
+)
+"""That the machine has one GPU."""
+
 RULE = Rule(
     code="SD404",
     name="processes-exceed-gpus",
@@ -88,5 +95,9 @@ RULE = Rule(
         "zh": "进程数与可见 GPU 数保持一致，或暴露更多 GPU",
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
-    signs=(sign(6, said("too-few-gpus")), sign(2.8, said("duplicate-gpu"))),
+    signs=(
+        sign(6, said("too-few-gpus")),
+        sign(2.8, said("duplicate-gpu")),
+        sign(2.4, said("duplicate-gpu"), anywhere(_ONE_GPU)),
+    ),
 )

@@ -142,6 +142,9 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "0"      # 在一块 GPU 上校准，并使
 - transformers 的量化指南
 """
 
+_CHECKED_TOGETHER = r"need to be on the same GPU, but found some tensors to not be on a GPU"
+"""What bitsandbytes says of a packed weight, its constants and its input, which it checks together."""
+
 RULE = Rule(
     code="SD128",
     name="quantized-state-on-other-device",
@@ -178,6 +181,7 @@ RULE = Rule(
             ),
         ),
         sign(3.4, said("cublaslt")),
+        sign(5, said("same-device"), anywhere(_CHECKED_TOGETHER)),
         sign(
             2.5,
             said("same-device argument-device"),

@@ -44,7 +44,18 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis._failure import FACTORY, Failure, made_text
-from samedevice.diagnosis._rule import Hint, Rule, framed, frameless, indexed_on_host, line, named, said, sign
+from samedevice.diagnosis._rule import (
+    Hint,
+    Rule,
+    framed,
+    frameless,
+    indexed_on_host,
+    line,
+    named,
+    said,
+    shown,
+    sign,
+)
 from samedevice.events import Operand
 from samedevice.messages import Phrase
 
@@ -338,6 +349,9 @@ boxes = boxes * scale[:, None, :]
 _INDEXING = r"gather|index_copy|scatter|index_add|index_fill|repeat_interleave|bucketize|searchsorted"
 _INDEX = r"index|src|source|repeats"
 
+_ASSIGNS_WHAT_IT_MAKES = r"\]\s?=\s?(?!\w+\.(?:to|cuda)\()(?:[\w.]*\.)?\w+\((?!.*\)\.(?:to|cuda)\()"
+"""What is assigned is made in that line, and not moved there."""
+
 RULE = Rule(
     code="SD115",
     name="tensor-created-on-wrong-device",
@@ -399,14 +413,16 @@ RULE = Rule(
         sign(
             3.6,
             line(
-                r"latents_(?:mean|std)|pos_embed|position_embeddings?\b|scale_fct|freq_bands|\bpositions?\b|row_ids|mean|std|bias_mask|causal_mask|rel_pos|relative_position|shift_factor"
+                r"latents_(?:mean|std)|pos_embed|position_embeddings?\b|scale_fct|freq_bands|\bpositions?\b|row_ids|(?<![.\w])(?:mean|std)\b|bias_mask|causal_mask|rel_pos|relative_position|shift_factor"
             ),
         ),
+        sign(7, said("graph-device"), shown(_ASSIGNS_WHAT_IT_MAKES)),
         sign(4.2, said("same-device argument-device", op=_INDEXING, argument=_INDEX), named("host")),
         sign(4.2, said("same-device argument-device", op=_INDEXING, argument=_INDEX), named("another")),
         sign(2.2, said("mask-device")),
         sign(5, said("input-weight-type", argument="^hidden$")),
         sign(2.2, said("collective-device")),
+        sign(2.2, said("cat-device-old", devices="host")),
         sign(4.5, said("gradient-device", op=r"Backward$")),
         sign(2, said("gradient-device")),
         sign(2.2, said("index-device")),

@@ -40,7 +40,7 @@ A script that really wants DataParallel is refused as well.
 
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Rule
+from samedevice.diagnosis._rule import Rule, inside, said, sign
 
 _CHINESE = """Trainer 会不声不响地用 `nn.DataParallel` 包装模型。
 
@@ -81,6 +81,9 @@ CUDA_VISIBLE_DEVICES=0 python train.py        # 或者只用一块 GPU
 - [torch.nn.DataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)
 """
 
+_OF_A_TRAINER = r"^(?:training_step|prediction_step|compute_loss|_inner_training_loop)$"
+"""Functions of a trainer that calls the model: so it is the trainer that wrapped it."""
+
 RULE = Rule(
     code="SD401",
     name="trainer-chooses-data-parallel",
@@ -98,4 +101,5 @@ RULE = Rule(
         "zh": "用 torchrun 每块 GPU 启动一个进程，或只暴露一块 GPU",
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
+    signs=(sign(12, said("data-parallel-module"), inside(_OF_A_TRAINER)),),
 )

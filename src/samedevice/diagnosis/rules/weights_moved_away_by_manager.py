@@ -41,7 +41,7 @@ apart.
 from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, sign, unless
 from samedevice.messages import Phrase
 
 
@@ -135,6 +135,7 @@ RULE = Rule(
             anywhere(
                 r"wake_up|sleep_mode|engine\.sleep|summon_full_params|fully.?sharded|\bfsdp\b|(?:low|med)[-_]?vram"
             ),
+            unless(anywhere(r"\b(?:not|without|no|n't)\b[^.\n]{0,40}(?:low|med)[-_]?vram")),
         ),
         sign(2.6, said("argument-device", op="index_select", devices="host")),
         sign(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis.paste import Pattern, Report, Told
-from samedevice.diagnosis.story._facts import Reading
+from samedevice.diagnosis.story._facts import OWN_KERNEL, RIGHT, Reading
 from samedevice.messages import Phrase
 
 
@@ -65,3 +65,29 @@ _NOT_THERE = Pattern(
     re.IGNORECASE,
 )
 """That this is not where it is needed."""
+
+
+def kernel_on_the_first(told: Told, report: Report) -> Reading | None:
+    """An operator with a kernel of its own works on the first GPU alone, or is seen there while all that it is
+    given is on another one.
+    """
+    if told.spread or not told.says(_KERNEL) or not told.says(_ANOTHER):
+        return None
+    if not (told.says(_USED_THERE) or (_ended_elsewhere(told) and told.says(_FIRST_GOES))):
+        return None
+    if len(set(told.met) - {"cuda"}) > 1:
+        return None  # two tensors that did meet
+    reasons = (Phrase("because.told-kernel-on-first"),)
+    return Reading("kernel-launched-on-current-device", reasons, ("hard-coded-device",))
+
+
+def _ended_elsewhere(told: Told) -> bool:
+    return told.ended or told.says(r"\bget\b[^.\n]{0,20}\bthis\b|illegal|\bwrong\b|\bnan\b|不对")
+
+
+_FIRST_ONE = r"(?:\b(?:first|default|zeroth) (?:one|GPU|card|device)\b|\b(?:GPU|card|device) ?#?0\b|\bcuda:0\b|0 ?号(?:卡|GPU)?|第一(?:张|块)(?:卡|GPU)?)"
+_ANOTHER = r"(?:\b(?:second|other|another|last|third) (?:one|GPU|card|device)\b|\b(?:GPU|card|device) ?#?[1-9]\b|\bcuda:[1-9]|\.cuda\([1-9]\)|[1-9] ?号(?:卡|GPU)?|第二(?:张|块)(?:卡|GPU)?)"
+_KERNEL = rf"{OWN_KERNEL}|\btriton\b|\bcompiled? (?:\w+ )?(?:op\w*|kernels?|extension|code)\b|\bcuda (?:code|source|kernels?|ops?)\b|\bfused\b|<<<|算子|编译的"
+_USED_THERE = rf"{_FIRST_ONE}[^.。\n]{{0,40}}(?:\bmemory\b|\bMiB\b|\bMB\b|显存|占用)|(?:\bmemory\b|显存|占用)[^.。\n]{{0,24}}{_FIRST_ONE}"
+"""The first GPU is touched."""
+_FIRST_GOES = rf"(?:{RIGHT}|\bgoes\b|\bruns\b)[^.;。；\n]{{0,30}}{_FIRST_ONE}|{_FIRST_ONE}[^.;。；\n]{{0,40}}(?:{RIGHT}|\bgoes\b|\bruns\b)"

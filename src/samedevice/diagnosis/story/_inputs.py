@@ -8,12 +8,13 @@ import re
 
 from samedevice.diagnosis.paste import THING, Pattern, Report, Told
 from samedevice.diagnosis.story._code import dropped_moves, encodings_as_they_are
-from samedevice.diagnosis.story._facts import Reading, ends, fails, placed_at, when
+from samedevice.diagnosis.story._facts import Reading, ends, fails, in_parts, placed_at, when
+from samedevice.findings import Confidence
 from samedevice.messages import Phrase
 
 _CONTAINER = (
     r"\b(?:lists?|tuples?|dict\w*|nested)\b[^.\n]{0,80}(?:not moved|isn'?t moved|aren'?t moved|never moved|stays?|left|skipped)"
-    r"|(?:列表|元组|字典)[^\n]{0,40}(?:不是 ?Tensor|没有?搬|不会搬|留在|原样)"
+    r"|(?:不能|没法|无法|并不|不会)[^。\n]{0,8}(?:把|将)\s?(?:List|Tuple|Dict|list|tuple|dict)\b|(?:列表|元组|字典)[^\n]{0,40}(?:不是 ?Tensor|没有?搬|不会搬|留在|原样)"
 )
 
 list_left = when(_CONTAINER, Reading("extra-input-on-wrong-device", (Phrase("because.told-container"),)))
@@ -38,7 +39,8 @@ def result_thrown_away(told: Told, report: Report) -> Reading | None:
         Phrase("because.told-dropped", thing=guilty) if guilty else Phrase("because.told-thrown-away"),
     )
     sure = bool(names) and (stated or told.says(_WRITTEN_AS_IS))
-    return Reading(cause, reasons, candidates, "advice.keep-result", guilty=guilty, sure=sure)
+    outranks: tuple[Confidence, ...] = ("guess",) if sure else ()
+    return Reading(cause, reasons, candidates, "advice.keep-result", guilty, sure, outranks)
 
 
 _WRITTEN_AS_IS = r"(?:\A|\n)[ \t]{0,40}[\w.]{1,60}\.(?:to|cuda)\([^()\n]{0,60}\)[ \t]{0,40}(?:#|\n|\Z)|\w ?= ?[\w.]{1,80}\(|\bline\b|still (?:on )?(?:the )?cpu|一行|还是 ?cpu|还在 ?cpu"
@@ -77,7 +79,7 @@ _MODEL_MOVED = r"(?:model|net\w*)\b[^.\n]{0,30}(?:on|to) the (?:cuda|gpu|card)|(
 
 def never_moved(told: Told, report: Report) -> Reading | None:
     """The text says itself what was never moved."""
-    if not told.left or not fails(told, report):
+    if not told.left or not (fails(told, report) or (told.ended and report.kind == "unknown-message")):
         return None
     role, word = told.left[0]
     if role == "tensor" and report.kind == "input-weight-type":
@@ -113,11 +115,35 @@ def one_left(told: Told, report: Report) -> Reading | None:
     there = any(device.startswith("cuda") for _, _, device in told.places)
     if left is None or not there or not ends(told, report):
         return None
-    if left == "ids" and any(each != "cpu" for each in told.devices_of("model", "weights", "embedding")):
+    named = dict(report.operands).get("input") == "cpu"
+    if left == "ids" and (
+        named or any(each != "cpu" for each in told.devices_of("model", "weights", "embedding"))
+    ):
         reasons = (placed_at(told, "ids"),)
         return Reading("input-not-on-embedding-device", reasons, ("extra-input-on-wrong-device",), sure=False)
+    made = any(
+        _HELPER.fullmatch(word) for _, word, device in (*told.places, *_operands(report)) if device == "cpu"
+    )
+    if made or any(_kept(told, word) for _, word, device in told.places if device == "cpu"):
+        others = ("module-left-on-other-device",)
+        return Reading("tensor-created-on-wrong-device", (placed_at(told, left),), others, sure=False)
     candidates = ("tensor-created-on-wrong-device",)
     return Reading("extra-input-on-wrong-device", (placed_at(told, left),), candidates, sure=False)
+
+
+_HELPER = Pattern(
+    r"(?:position(?:al)? )?encodings?|grids?|anchors?|offsets?|strides?|pe|condition", re.IGNORECASE
+)
+"""What a module mostly makes itself."""
+
+
+def _operands(report: Report) -> tuple[tuple[str, str, str], ...]:
+    return tuple(("tensor", name, device) for name, device in report.operands)
+
+
+def _kept(told: Told, word: str) -> bool:
+    """Whether a thing is written as what a module keeps, which goes where that goes if it is a parameter or buffer."""
+    return told.mentions(rf"\b(?:self|model|net|module)\.(?:\w+\.){{0,3}}{re.escape(word)}\b")
 
 
 def extra_input_left(told: Told, report: Report) -> Reading | None:
@@ -135,6 +161,24 @@ def extra_input_left(told: Told, report: Report) -> Reading | None:
 
 _POSITIONS = (
     r"get_rope_index|(?:rotary|rope)[\w -]{0,24}position|position[\w -]{0,24}(?:rotary|rope|index)|位置编码"
+)
+
+
+def embedding_meets_ids(told: Told, report: Report) -> Reading | None:
+    """The text shows the line in which an embedding is called with ids, as the one that fails where the model is on
+    several GPUs.
+    """
+    found = _EMBEDS.search(told.text)
+    if found is None or not ends(told, report) or not (in_parts(told) or fails(told, report)):
+        return None
+    reason = Phrase("because.line", text=found[0])
+    others = ("embedding-streams-on-different-devices",)
+    return Reading("input-not-on-embedding-device", (reason,), others, "situation.s2", sure=False)
+
+
+_EMBEDS = Pattern(
+    r"\b(?:\w*embed\w*|get_input_embeddings\(\)|wte)\(\s?\w{0,20}(?:ids|tokens)\b[^\n]{0,20}\)",
+    re.IGNORECASE | re.ASCII,
 )
 
 
@@ -157,6 +201,16 @@ def weights_left(told: Told, report: Report) -> Reading | None:
     if "cpu" not in told.devices_of("weights", "model") or not gpu or not fails(told, report):
         return None
     return Reading("module-left-on-other-device", (placed_at(told, "weights", "model"),))
+
+
+def still_on_the_host(told: Told, report: Report) -> Reading | None:
+    """The model, or its weights, are told to be on the host still."""
+    if not told.says(_STILL_THERE) or not ends(told, report):
+        return None
+    return Reading("module-left-on-other-device", (placed_at(told, "weights", "model"),))
+
+
+_STILL_THERE = r"\b(?:model|weights?|module|network|parameters)\b[^.,;\n]{0,24}\b(?:is|are|remains?|stays?)\b[^.,;\n]{0,12}\bstill\b[^.,;\n]{0,6}\b(?:in|on) (?:the )?cpu\b|\b(?:model|weights?|module|network|parameters)\b[^.,;\n]{0,24}\bstill (?:in|on) (?:the )?cpu\b|(?:模型|权重|参数)[^，。\n]{0,6}(?:还|仍)(?:然|旧)?(?:是)?在\s?CPU"
 
 
 first_gpu_kept_free = when(

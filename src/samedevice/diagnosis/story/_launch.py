@@ -20,10 +20,14 @@ from samedevice.messages import Phrase
 
 def spread_under_a_launcher(told: Told, report: Report) -> Reading | None:
     mapped = told.spread or told.says(MAPPED)
-    if not (mapped and told.launched and fails(told, report)):
+    if not (mapped and told.launched and fails(told, report)) or told.says(_ALSO_WITHOUT):
         return None
     reasons = (Phrase("because.told-spread"), Phrase("because.told-launched"))
     return Reading("device-map-in-multi-process-launch", reasons, situation="situation.s4")
+
+
+_ALSO_WITHOUT = r"\bpython\s?(?:和|与|and|or|as well as|/)\s?(?:with )?(?:torchrun|deepspeed|accelerate)[^.。\n]{0,20}(?:都|both|all|fail|same)|\bboth\b[^.\n]{0,20}\bpython\b[^.\n]{0,16}\b(?:torchrun|accelerate|deepspeed)"
+"""That it fails the same way without a launcher."""
 
 
 def largest_does_not_train(told: Told, report: Report) -> Reading | None:
@@ -102,10 +106,18 @@ rank_not_given = when(
 
 
 def index_beyond_the_visible(told: Told, report: Report) -> Reading | None:
-    """Each process sees one GPU, and counts them by its rank all the same."""
-    if not (told.says(_ONE_VISIBLE) and told.says(r"local_?rank|LOCALID|本地(?:的)?rank")):
-        return None
-    return Reading("device-ordinal-out-of-range", (Phrase("because.told-one-visible"),))
+    """Each process sees one GPU, and counts them by its rank all the same; or the GPUs that are seen are chosen,
+    and one of them is named by its number among all.
+    """
+    if told.says(_ONE_VISIBLE) and told.says(r"local_?rank|LOCALID|本地(?:的)?rank"):
+        return Reading("device-ordinal-out-of-range", (Phrase("because.told-one-visible"),))
+    if told.says(_ORDINAL) and told.says(_SHOWN):
+        return Reading("device-ordinal-out-of-range", (Phrase("because.told-renumbered"),))
+    return None
+
+
+_ORDINAL = r"\bordinal\b|\b(?:no such|unknown|invalid) (?:cuda )?(?:device|GPU)\b|序号"
+_SHOWN = r"\b(?:CUDA|HIP|ROCR)_VISIBLE_DEVICES\b|\bvisible (?:devices?|GPUs?|cards?)\b|\b(?:hid(?:e|es|den|ing)|shows?|shown) [^.\n]{0,30}\b(?:GPUs?|cards?)\b|可见(?:的)?(?:卡|GPU|设备|显卡)"
 
 
 _ONE_VISIBLE = (
@@ -117,7 +129,11 @@ _ONE_VISIBLE = (
 def each_rank_and_the_first(told: Told, report: Report) -> Reading | None:
     """Of several processes one works on its GPU and on the first one: nobody told it which is its own."""
     gpus = gpus_met(told, report)
-    if told.spread or not told.launched or "cuda:0" not in gpus or len(gpus) < 2:
+    if told.launched and told.says(_UNEQUAL_NODES) and fails(told, report):
+        return Reading(
+            "rank-device-not-set", (Phrase("because.told-unequal-nodes"),), ("processes-exceed-gpus",)
+        )
+    if told.spread or not told.launched or "cuda:0" not in gpus or len(gpus) < 2 or told.says(_ALSO_WITHOUT):
         return None
     reasons = (Phrase("because.told-launched"), Phrase("because.told-rank-beside-first"))
     if told.says(_ANOTHER_START):
@@ -126,12 +142,36 @@ def each_rank_and_the_first(told: Told, report: Report) -> Reading | None:
     return Reading("rank-device-not-set", reasons, candidates, sure=len(gpus) > 2 or told.says(_OTHERS_TOO))
 
 
+_UNEQUAL_NODES = r"\b(?:unequal|uneven|different|unbalanced)\b[^.\n]{0,24}\b(?:GPUs?|devices?|cards?)\b[^.\n]{0,24}\b(?:each|every|per|on the|across)\b[^.\n]{0,12}\bnodes?\b|(?:每个|各个?)节点[^。\n]{0,12}(?:GPU|卡)[^。\n]{0,8}(?:不同|不一样|不等|不一致)"
 _ANOTHER_START = (
     r"(?:with|by|using|started (?:with|by)|under|through|用|通过)\s?(?:\w+ )?(?:torchrun|torch\.distributed\.\w+|mpirun|mpiexec|srun|slurm|accelerate|deepspeed)"
     rf"[^.\n。]{{0,40}}(?:{GOES}|\bit trains)|(?:another|other|different) (?:launcher|way to start)"
 )
 
 _OTHERS_TOO = r"(?:the )?others? (?:name|say|show|ranks?|process\w*)|(?:each|every|all|other) (?:ranks?|process\w*|workers?)|其他(?:进程|rank)|每个(?:进程|rank)"
+
+
+def one_process_sees_all(told: Told, report: Report) -> Reading | None:
+    """Training is started as one process that sees several GPUs, and with one GPU it works: a trainer makes
+    replicas of the model then.
+    """
+    if told.launched or told.spread or told.says(MAPPED) or len(gpus_met(told, report)) < 2:
+        return None
+    started = _ONE_PROCESS.search(told.text)
+    shown = told.says(r"CUDA_VISIBLE_DEVICES\s?=\s?['\"]?\d ?,")
+    works = told.says(_ONE_WORKS) and (told.says(_SEVERAL_VISIBLE) or told.gpus > 1)
+    if started is None or not (shown or works):
+        return None
+    if not told.says(r"\btrain\w*|fine-?tun\w+|\bsft\b|训练|微调"):
+        return None
+    reasons = (Phrase("because.told-one-process", text=started[0]),)
+    others = ("data-parallel-replica-device", "block-split-across-devices")
+    return Reading("trainer-chooses-data-parallel", reasons, others, sure=False)
+
+
+_ONE_PROCESS = Pattern(r"\bpython\d? (?!-m (?:torch\.distributed|accelerate|deepspeed))[\w./-]{1,60}")
+_ONE_WORKS = rf"(?:\b(?:single|one|1) (?:GPU|card)\b|单(?:机单)?(?:张|块)?卡)[^.。\n]{{0,16}}{GOES}|{GOES}[^.。\n]{{0,20}}(?:\b(?:single|one|1) (?:GPU|card)\b|单(?:机单)?(?:张|块)?卡)"
+_SEVERAL_VISIBLE = r"CUDA_VISIBLE_DEVICES\s?=\s?['\"]?\d ?,|\bmulti-?\s?GPU\b|(?:单机)?多卡"
 
 
 def replicated(told: Told, report: Report) -> Reading | None:
@@ -152,4 +192,4 @@ _KEPT_ON_GPU = Pattern(
 """A tensor that a module keeps as a plain attribute on a GPU."""
 
 
-_REPLICATES = r"(?<!Distributed)DataParallel\b"
+_REPLICATES = r"(?<!Distributed)DataParallel\b|\bdata_parallel\b|\bDP\b(?! ?=)"

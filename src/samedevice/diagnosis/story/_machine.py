@@ -22,11 +22,12 @@ from samedevice.messages import Phrase
 
 def several_gpus_give_other_values(told: Told, report: Report) -> Reading | None:
     """The same program is right on fewer GPUs, and on more of them its values are wrong without an error."""
-    if not (told.says(_OTHER_VALUES) and told.says(_FEWER_RIGHT)):
+    if not (told.says(_OTHER_VALUES) and told.says(rf"{_FEWER_RIGHT}|{_ONLY_THE_DEVICE}")):
         return None
     return Reading("hardware-or-driver", (Phrase("because.told-more-gpus"),))
 
 
+_ONLY_THE_DEVICE = r"\bonly differs? in the (?:\w+ )?(?:device|GPU|card)|\bdiffers? only in the (?:\w+ )?(?:device|GPU|card)|只(?:有|是)[^。\n]{0,8}(?:设备|卡|GPU)[^。\n]{0,4}不(?:同|一样)"
 _FEWER_RIGHT = (
     rf"(?:\bone|single|1|each) (?:GPU|card)\b(?:(?!, (?:with|but|while) )[^.;\n]){{0,40}}{RIGHT}|{RIGHT}[^.;\n]{{0,30}}(?:\bone|single|1) (?:GPU|card)\b"
     r"|(?:单|一|两|任意两?|每)(?:张|块)?(?:卡|GPU)[^。；\n]{0,8}(?:正常|没问题|可以|是对的)"
@@ -51,7 +52,7 @@ def wrong_beyond_the_first(told: Told, report: Report) -> Reading | None:
     ):
         return None
     reasons = (Phrase("because.told-more-gpus"),)
-    if told.says(
+    if told.chosen or told.says(
         rf"{OWN_KERNEL}|\bfused\b|\bkernels?\b|\b\w{{1,40}}_\w{{1,40}} (?:gives|returns|writes|computes)|算子"
     ):
         return Reading("kernel-launched-on-current-device", reasons, ("hardware-or-driver",))
@@ -102,7 +103,7 @@ _SAME_SENTENCE = r"(?:[^\n。.]|\.(?=\d))"
 _OLDER_RIGHT = (
     rf"{_OLDER}{_SAME_SENTENCE}{{0,90}}?{GOES}|{_RELEASE} (?:\w+ ){{0,2}}{GOES}|{GOES}{_SAME_SENTENCE}{{0,40}}{_OLDER}"
     rf"|(?:\bpin\w*|downgrad\w*|revert\w*|roll\w* back|going back)[^.\n]{{0,30}}(?:{_RELEASE}|release|version)|(?:broke|stopped working) (?:with|since|in|after) (?:the |a )?(?:new|latest|last|release|version|update)"
-    r"|\b(?:after|since) (?:the |an? )?(?:upgrad\w+|updat\w+)|\bupgrad(?:ed|ing) (?:from|to)\b|(?:升级|更新)(?:到[^，。\n]{0,20})?(?:之|以)?后"
+    r"|\b(?:after|since) (?:the |an? )?(?:upgrad\w+|updat\w+)|\bupgrad(?:ed|ing) (?:from|to)\b(?! an? )|(?:升级|更新)(?:到[^，。\n]{0,20})?(?:之|以)?后"
 )
 
 
@@ -194,11 +195,11 @@ _PEERS = r"\bIOMMU\b|\bACS\b|peer[- ](?:to[- ]peer|access)|(?<!_)\bP2P\b(?!_)"
 """How copies go between GPUs; that a variable is set tells nothing, only that it helps."""
 
 _COPIED = (
-    r"(?:cop(?:y|ied|ies)|mov(?:e|ed|es|ing)|transfer\w*)[^.\n]{0,60}"
-    r"(?:one GPU to another|between (?:two )?GPUs|cuda:\d[^.\n]{0,20}cuda:\d)|(?:拷贝|复制)到另"
+    r"(?:cop(?:y|ied|ies|ying)|mov(?:e|ed|es|ing)|transfer\w*)[^.\n]{0,60}"
+    r"(?:(?:one|a|the first) GPU to (?:an)?other|between (?:two )?GPUs|cuda:\d[^.\n]{0,20}cuda:\d)|(?:拷贝|复制)到另"
 )
 
 _COPIED_OTHERWISE = r"(?:\bequal|allclose)\((\w{1,20})(?:\.cpu\(\))?, ?\1\.to\(['\"]?(?:cuda:)?\d['\"]?\)(?:\.to\([^()\n]{1,12}\)|\.cpu\(\)){0,2}\)[^.\n]{0,24}\bfalse\b|\.to\(['\"]cuda:\d['\"]\)\s{1,4}tensor\(\[+(?:0\.?,? ?){1,40}\]+, device='cuda:\d'\)"
 """A copy beside its original, as a session prints them, or a comparison of the two."""
 
-_OTHER_VALUES = r"\b(?:sums?|values?|results?|outputs?|numbers?)\b[^.;\n]{0,24}\b(?:is|are|was|were) (?:all )?(?:wrong|garbage|zeros?|nan)\b|other values|wrong (?:values?|sums?|results?|outputs?|numbers?|answers?)|(?:all|only|just|prints?|returns?|gives?) zeros?|nonsense|gibberish|garbage|corrupt\w*|\bnans?\b|values differ|乱码|感叹号|!!!!|exclamation marks?|全是? ?0|数值不对"
+_OTHER_VALUES = r"\b(?:full|pure|only|just|random) (?:of )?noise\b|\bnoisy (?:image|picture|output)|\b(?:all |completely )?black (?:image|picture|output|frame)s?\b|tensor\(\[+0\.,? +(?:0\.,? *){1,9}|\b(?:weights?|values?|results?|outputs?)\b[^.;\n]{0,24}(?:aren'?t|isn'?t|are not|is not|were not|weren'?t) (?:right|correct|the same)|\b(?:sums?|values?|results?|outputs?|numbers?)\b[^.;\n]{0,24}\b(?:is|are|was|were) (?:all )?(?:wrong|garbage|zeros?|nan)\b|other values|wrong (?:values?|sums?|results?|outputs?|numbers?|answers?)|(?:all|only|just|prints?|returns?|gives?) zeros?|nonsense|gibberish|garbage|corrupt\w*|\bnans?\b|values differ|乱码|感叹号|!!!!|exclamation marks?|全是? ?0|数值不对"

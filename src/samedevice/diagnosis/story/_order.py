@@ -7,9 +7,18 @@ placed and started, and of what works beside what fails.
 from __future__ import annotations
 
 from samedevice.diagnosis.paste import Report
-from samedevice.diagnosis.story._current import made_on_the_current
+from samedevice.diagnosis.story._chosen import (
+    another_gpu_chosen,
+    another_gpu_somewhere,
+    default_is_a_gpu,
+    fails_elsewhere,
+    wanted_on_the_host,
+)
+from samedevice.diagnosis.story._cured import helped_by_a_move
+from samedevice.diagnosis.story._current import kernel_on_the_first, made_on_the_current
 from samedevice.diagnosis.story._facts import LEAST_WORDS, Condition, Reading
 from samedevice.diagnosis.story._inputs import (
+    embedding_meets_ids,
     extra_input_left,
     first_gpu_kept_free,
     inputs_elsewhere,
@@ -18,6 +27,7 @@ from samedevice.diagnosis.story._inputs import (
     never_moved,
     one_left,
     result_thrown_away,
+    still_on_the_host,
     weights_left,
 )
 from samedevice.diagnosis.story._launch import (
@@ -26,6 +36,7 @@ from samedevice.diagnosis.story._launch import (
     each_rank_and_the_first,
     index_beyond_the_visible,
     largest_does_not_train,
+    one_process_sees_all,
     rank_not_given,
     replicated,
     spread_under_a_launcher,
@@ -37,6 +48,21 @@ from samedevice.diagnosis.story._machine import (
     gpu_unseen,
     several_gpus_give_other_values,
     wrong_beyond_the_first,
+)
+from samedevice.diagnosis.story._made import (
+    computed_on_the_host,
+    kept_as_an_attribute,
+    kept_in_code,
+    kept_tensor_indexed,
+    made_for_a_call,
+    made_without_a_device,
+    returned_on_the_host,
+)
+from samedevice.diagnosis.story._modules import (
+    added_after_the_move,
+    copied_before_the_move,
+    modules_in_a_container,
+    own_part_on_current,
 )
 from samedevice.diagnosis.story._placement import (
     block_cut,
@@ -53,6 +79,7 @@ from samedevice.diagnosis.story._placement import (
     spread_and_met,
     streams_apart,
 )
+from samedevice.diagnosis.story._printed_map import block_cut_by_the_map, towers_by_the_map
 from samedevice.diagnosis.story._state import (
     adapter_contrasted,
     adapter_left,
@@ -70,19 +97,7 @@ from samedevice.diagnosis.story._state import (
     state_loaded_before_the_move,
     table_elsewhere,
 )
-from samedevice.diagnosis.story._unmoved import nothing_moved
-from samedevice.diagnosis.story._written import (
-    added_after_the_move,
-    another_gpu_chosen,
-    another_gpu_somewhere,
-    copied_before_the_move,
-    default_is_a_gpu,
-    fails_elsewhere,
-    kept_as_an_attribute,
-    made_without_a_device,
-    modules_in_a_container,
-    own_part_on_current,
-)
+from samedevice.diagnosis.story._unmoved import left_beside_what_moved, nothing_moved
 
 
 def read_story(report: Report) -> Reading | None:
@@ -115,14 +130,19 @@ CONDITIONS: tuple[Condition, ...] = (
     mapped_without_blocks,
     first_gpu_kept_free,
     each_rank_and_the_first,
+    block_cut_by_the_map,
+    towers_by_the_map,
+    list_left,
     quantised_left,
     made_on_the_current,
+    kernel_on_the_first,
     default_is_a_gpu,
     checkpoint_from_elsewhere,
     state_loaded_before_the_move,
     optimizer_first,
     helper_of_generation,
     another_gpu_chosen,
+    wanted_on_the_host,
     fails_elsewhere,
     cache_left,
     state_after_resume,
@@ -136,28 +156,37 @@ CONDITIONS: tuple[Condition, ...] = (
     result_thrown_away,
     streams_apart,
     own_part_on_current,
+    left_beside_what_moved,
+    kept_tensor_indexed,
+    returned_on_the_host,
+    made_for_a_call,
     made_without_a_device,
+    kept_in_code,
     kept_as_an_attribute,
     table_elsewhere,
     extra_input_left,
     only_the_smallest,
     meta_in_use,
     memory_saver,
-    list_left,
     another_release_works,
+    helped_by_a_move,
     block_cut,
     kept_state,
     head_apart,
     never_loaded,
     labels_elsewhere,
     inputs_elsewhere,
+    embedding_meets_ids,
     past_its_hook,
     weights_left,
+    one_process_sees_all,
     replicated,
     never_moved,
     added_after_the_move,
+    still_on_the_host,
     inputs_not_sent,
     another_gpu_somewhere,
+    computed_on_the_host,
     offloaded,
     in_the_loss,
     spread_and_met,

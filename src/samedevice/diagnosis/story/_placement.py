@@ -33,6 +33,7 @@ def moved_behind_a_map(told: Told, report: Report) -> Reading | None:
 
 _MOVED_WHOLE = (
     r"device_map[^\n()]{0,160}\)\s{0,2}\.(?:to|cuda)\(|can'?t move a model|cannot move a model"
+    r"|\bcall\w*[^.\n]{0,16}`?\.?(?:cuda|to)(?:\(\w*\))?`? method|(?:loaded|moved|put|sent) (?:again )?(?:to|onto|on) (?:the )?(?:default|first|one|a single) (?:GPU|device)[^.\n]{0,16} again"
     r"|\bmodel\.(?:to\(|cuda\()[^\n]{0,80}(?:after|although|behind|afterwards)|device_map[^。\n]{0,40}(?:之后|后)[^。\n]{0,30}\.(?:to|cuda)\(|device_map[^.\n]{0,80}(?:\bthen\b|\bafter\w*|\blater\b|\balso\b)[^\n]{0,40}\bmodel\.(?:to|cuda)\("
 )
 
@@ -65,11 +66,17 @@ def meta_in_use(told: Told, report: Report) -> Reading | None:
 
 _SAVES = r"free\w*[^.\n]{0,24}(?:VRAM|GPU memory)|bring\w* (?:it|them) back|out of VRAM|释放显存|(?:low|med|medium)[-_ ]?v?ram\b|sleep(?:ing)?[ _]mode|wake[_ ]?up|model management|(?:un)?load(?:s|ing|ed)?/unload\w*|unload\w* (?:the )?(?:model|weights)|省显存模式|低显存模式"
 
-memory_saver = when(
-    _SAVES,
-    Reading("weights-moved-away-by-manager", (Phrase("because.told-saver"),), ("offload-hook-bypassed",)),
-)
-"""It fails only where something moves weights away to save the GPU's memory."""
+
+def memory_saver(told: Told, report: Report) -> Reading | None:
+    """It fails only where something moves weights away to save the GPU's memory, and no hook is named that does."""
+    if (
+        not told.says(_SAVES)
+        or told.says(r"enable_(?:model|sequential)_cpu_offload")
+        or not fails(told, report)
+    ):
+        return None
+    reasons = (Phrase("because.told-saver"),)
+    return Reading("weights-moved-away-by-manager", reasons, ("offload-hook-bypassed",))
 
 
 def block_cut(told: Told, report: Report) -> Reading | None:

@@ -22,7 +22,7 @@ from samedevice.diagnosis.story._facts import (
 from samedevice.diagnosis.story._steps import precedes
 from samedevice.messages import Phrase
 
-_METRIC = r"\bmetrics?\b[^\n]{0,160}(?:\bupdate|\bcompute|\bstate|\bis on|\bstays)|指标[^。\n]{0,60}(?:update|compute|更新|状态|在)"
+_METRIC = r"\b(?:torch)?metrics\.[A-Z]\w{0,40}\(|\bmetrics?\b[^\n]{0,160}(?:\bupdate|\bcompute|\bstate|\bis on|\bstays|\b(?:is|was) (?:cast|moved|sent|put|placed) (?:on|to))|指标[^。\n]{0,60}(?:update|compute|更新|状态|在)"
 
 metric_apart = when(
     _METRIC,
@@ -33,10 +33,15 @@ metric_apart = when(
 
 def table_elsewhere(told: Told, report: Report) -> Reading | None:
     """The table of rotary positions is stated to be on one device, and two of them met."""
-    if not (told.devices_of("rotary") and fails(told, report)):
+    stated = bool(told.devices_of("rotary"))
+    if not ((stated or told.says(_ROTARY_ELSEWHERE)) and fails(told, report)):
         return None
     candidates = ("offload-hook-bypassed", "device-map-incomplete-or-wrong")
-    return Reading("rope-table-on-wrong-device", (placed_at(told, "rotary"),), candidates)
+    reasons = (placed_at(told, "rotary") if stated else Phrase("because.told-rotary"),)
+    return Reading("rope-table-on-wrong-device", reasons, candidates)
+
+
+_ROTARY_ELSEWHERE = r"(?:gather|index_select)\((?:cos|sin)\b|\b(?:cos|sin)(?:_cached)?\[position|\b(?:\w*rotary_emb\w*|inv_freq|freqs_cis|cos_cached|sin_cached)\b[^.\n]{0,60}(?:different|other|another|wrong) (?:GPUs?|devices?|cards?)|(?:旋转(?:位置)?编码|inv_freq)[^。\n]{0,20}(?:不同|别的|另一)"
 
 
 def quantised_left(told: Told, report: Report) -> Reading | None:
@@ -51,7 +56,7 @@ def quantised_left(told: Told, report: Report) -> Reading | None:
     return Reading("quantized-state-on-other-device", reasons, candidates, sure=state)
 
 
-_QUANTISED = r"\b(?:4|8|four|eight)[- ]?bits?\b|\bint[48]\b|\bnf4\b|\bfp[48]\b|quanti[sz]\w+|量化"
+_QUANTISED = r"(?:\b|_)(?:4|8|four|eight)[- ]?bits?\b|\bint[48]\b|\bnf4\b|\bfp[48]\b|quanti[sz]\w+|量化"
 
 _CALIBRATES = (
     r"\bquanti[sz]ing\b|calibrat\w+|量化(?:时|过程|的时候|到)|校准|quanti[sz]ation (?:of|run|process|step)"
@@ -59,7 +64,7 @@ _CALIBRATES = (
 
 _MOVED_AWAY = (
     r"(?:mov(?:e|ed|es|ing)|\.to\(|sent|sending|put|to) [^.;\n]{0,30}\bcuda:[1-9]|\.to\(['\"]cuda:[1-9]"
-    r"|(?:second|other|another) (?:card|GPU)|第二(?:张卡|块)|(?:另一|别的)(?:张|块)?(?:卡|GPU)"
+    r"|(?:second|other|another) (?:card|GPU|(?:cuda )?device)\b|第二(?:张卡|块)|(?:另一|别的)(?:张|块)?(?:卡|GPU)"
 )
 
 
@@ -85,7 +90,9 @@ def optimizer_first(told: Told, report: Report) -> Reading | None:
 def kept_state(told: Told, report: Report) -> Reading | None:
     """It fails with beams or a cache, and where layers are apart; without them it works."""
     without = told.says(_WITHOUT_STATE)
-    if not ((told.says(_KEEPS) and (without or in_parts(told))) and fails(told, report)):
+    off = told.says(r"\buse_cache\s?=\s?False") and not without
+    beams = told.says(r"num_beams|\bbeams?\b|\bbeam_\w+|束搜索") and in_parts(told) and ends(told, report)
+    if off or not (beams or (told.says(_KEEPS) and (without or in_parts(told)) and fails(told, report))):
         return None
     candidates = ("block-split-across-devices", "lm-head-or-tied-weight-split")
     reasons = (Phrase("because.told-kept"),)
@@ -157,12 +164,10 @@ _STEPS = (
 
 
 def state_after_resume(told: Told, report: Report) -> Reading | None:
-    steps = told.says(r"\.step\(\)|optimi[sz]er(?:'s)? step|optim\w*\.load_state_dict") and fails(
-        told, report
-    )
+    steps = told.says(_STEPS_OR_FAILS) and fails(told, report)
     resumed = told.says(rf"{RESUMED}|optim\w*\.load_state_dict")
     named = "optimizer" in told.roles and fails(told, report)
-    restored = resumed and told.ended and told.says(_RESTORED)
+    restored = resumed and told.ended and told.says(rf"{_RESTORED}|multi_tensor_apply")
     if not ("cpu" in told.devices_of("optimizer") or named or (steps and resumed) or restored):
         return None
     placed = placed_at(told, "optimizer") if told.devices_of("optimizer") else Phrase("because.told-resumed")
@@ -171,6 +176,7 @@ def state_after_resume(told: Told, report: Report) -> Reading | None:
     return Reading("optimizer-state-on-other-device", (placed,), others, sure=sure)
 
 
+_STEPS_OR_FAILS = r"multi_tensor_apply|\.step\(\)|optimi[sz]er(?:'s)? step|optim\w*\.load_state_dict|\boptimi[sz]er\b[^.\n]{0,16}\b(?:fails?|failed|raises?|breaks?|errors?)\b|优化器[^。\n]{0,8}报"
 _RESTORED = r"map_location\W{0,4}(?:torch\.device\()?['\"]?cpu[^\n]{0,80}(?:optim|优化器)|(?:optim|优化器)[^\n]{0,80}map_location\W{0,4}(?:torch\.device\()?['\"]?cpu"
 """A checkpoint on the host that brings the optimizer's state."""
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from samedevice.diagnosis.paste import Pattern, Report, Told
 from samedevice.diagnosis.story._code import Statement, statements_in
-from samedevice.diagnosis.story._facts import Reading
+from samedevice.diagnosis.story._facts import Reading, ends, fails
 from samedevice.messages import Phrase
 
 _WANTS_GPU = frozenset(("triton-pointer", "needs-gpu"))
@@ -65,6 +65,30 @@ def nothing_moved(told: Told, report: Report) -> Reading | None:
     return Reading("module-left-on-other-device", (Phrase("because.told-nothing-moved"),), others)
 
 
+def left_beside_what_moved(told: Told, report: Report) -> Reading | None:
+    """Code makes an object and calls it with tensors that it moves, and nothing moves the object; or it moves a
+    model, and not what it is called with.
+    """
+    if not (fails(told, report) or (ends(told, report) and told.says(_FINE_ON_HOST))):
+        return None
+    name, given, call = _shown(told.text) or (None, None, "")
+    if (name is None) == (given is None):
+        return None
+    left = name or given or ""
+    reasons = (Phrase("because.told-not-moved", operand=left, text=call),)
+    if name is None:
+        others: tuple[str, ...] = ("extra-input-on-wrong-device",)
+        return Reading("input-not-on-embedding-device", reasons, others, guilty=left, sure=False)
+    if told.says(r"metrics?\b|指标"):
+        others = ("module-left-on-other-device",)
+        return Reading("metric-state-device", reasons, others, guilty=left, outranks=("guess",))
+    others = ("tensor-created-on-wrong-device",)
+    return Reading("module-left-on-other-device", reasons, others, guilty=left, outranks=("guess",))
+
+
+_FINE_ON_HOST = r"\b(?:works?|worked|fine|ok|runs?|no (?:error|problem))\b[^.\n]{0,16}\bon (?:the |a |my )?CPU\b|在?\s?CPU\s?上?[^。\n]{0,6}(?:正常|没问题|可以)"
+
+
 def _shown(text: str) -> tuple[str | None, str | None, str] | None:
     """Of a model that code makes and calls: its name and that of what it is given, each where nothing moves it,
     and the call.
@@ -80,11 +104,17 @@ def _shown(text: str) -> tuple[str | None, str | None, str] | None:
             made.setdefault(each.target, []).append(each.value)
     for call in _calls(quoted):
         name = _called(call)
-        if name is None or not any(map(_makes_model, made.get(name, ()))) or _reads_text(name, quoted):
+        at_once = isinstance(call.func, ast.Call)
+        if (
+            name is None
+            or not (at_once or any(map(_makes_model, made.get(name, ()))))
+            or _reads_text(name, quoted)
+        ):
             continue
         arguments = (*call.args, *(keyword.value for keyword in call.keywords))
         left = next((_base(each) or ast.unparse(each) for each in arguments if _left(each, text, made)), None)
-        return None if _moved(name, text, made) else name, left, ast.unparse(call)[:_LONGEST]
+        there = _MOVES.search(ast.unparse(call.func)) if at_once else _moved(name, text, made)
+        return None if there else name, left, ast.unparse(call)[:_LONGEST]
     return None
 
 
@@ -100,8 +130,22 @@ def _moved(name: str, text: str, made: dict[str, list[ast.expr]]) -> bool:
     """Whether a text moves a name: where it is made, or in between."""
     own = rf"(?<![\w.]){re.escape(name)}(?:\.\w+|\[[^\]\n]{{1,30}}\])*\.(?:to|cuda)\("
     each_of_it = rf"\.(?:to|cuda)\([^()\n]{{0,40}}\) for [^\n]{{0,40}}\b{re.escape(name)}\b"
-    at_once = any(_MOVES.search(ast.unparse(each)) for each in made.get(name, ()))
-    return at_once or re.search(rf"{own}|{each_of_it}", text) is not None
+    values = made.get(name, ())
+    if any(_MOVES.search(ast.unparse(each)) for each in values) or re.search(rf"{own}|{each_of_it}", text):
+        return True
+    others = {each: expressions for each, expressions in made.items() if each != name}
+    return any(_of_moved(each, text, others) for each in values)
+
+
+def _of_moved(value: ast.expr, text: str, made: dict[str, list[ast.expr]]) -> bool:
+    """Whether an object is made of tensors that the text moves, and of nothing that it does not."""
+    match value:
+        case ast.Call(args=[_, *_] as given):
+            bases = [
+                _base(each) for each in given if not isinstance(each, ast.Constant | ast.Tuple | ast.List)
+            ]
+            return bool(bases) and all(base is not None and _moved(base, text, made) for base in bases)
+    return False
 
 
 def _calls(quoted: tuple[Statement, ...]) -> Iterator[ast.Call]:
@@ -116,6 +160,8 @@ def _called(call: ast.Call) -> str | None:
     match call.func:
         case ast.Name(id=name):
             return name
+        case ast.Call() as made if _makes_model(made):
+            return ast.unparse(made)[:_LONGEST]
         case ast.Attribute(value=ast.Name(id=name), attr=method) if method in _RUNS:
             return name
     return None

@@ -1,4 +1,4 @@
-"""Devices that code names, or does not name, where it makes tensors and adds modules."""
+"""Modules that a program adds, copies or keeps where `.to` does not find them."""
 
 # ruff: noqa: E501, RUF001 # patterns of whole phrases, in Chinese, too
 
@@ -9,49 +9,16 @@ import re
 from samedevice.diagnosis.paste import Pattern, Report, Told
 from samedevice.diagnosis.story._code import modules_kept_in_containers, moves_what_it_adds
 from samedevice.diagnosis.story._facts import (
-    FIRST,
-    MEETS,
-    NOT_ON_FIRST,
-    OWN_KERNEL,
-    RIGHT,
     Reading,
-    devices_met,
     ends,
     fails,
     gpus_met,
-    placed_at,
-    when,
 )
 from samedevice.diagnosis.story._steps import precedes
 from samedevice.messages import Phrase
 
-
-def another_gpu_chosen(told: Told, report: Report) -> Reading | None:
-    """A GPU that is not the first was chosen, and something goes to the first one or works there alone."""
-    kernel = told.says(OWN_KERNEL) or report.kind == "illegal-access"
-    if told.spread or (told.launched and not kernel) or not told.chosen:
-        return None
-    met = devices_met(told, report)
-    if not ("cuda:0" in met and met & {*told.chosen}) and not told.says(_FIRST_WORKS):
-        return None
-    reasons = (Phrase("because.told-chosen", device=told.chosen[0]),)
-    if kernel:
-        return Reading("kernel-launched-on-current-device", reasons, ("hard-coded-device",))
-    return Reading("hard-coded-device", reasons, ("module-left-on-other-device",))
-
-
-def fails_elsewhere(told: Told, report: Report) -> Reading | None:
-    """It fails on any GPU but the first, where the first one met the other."""
-    if told.spread or told.launched or not (told.says(NOT_ON_FIRST) and "cuda:0" in gpus_met(told, report)):
-        return None
-    candidates = ("tensor-created-on-wrong-device", "module-left-on-other-device")
-    return Reading("hard-coded-device", (Phrase("because.told-not-first"),), candidates)
-
-
-_FIRST_WORKS = rf"{FIRST}[^.;。；\n]{{0,40}}{RIGHT}|{RIGHT}[^.;。；\n]{{0,24}}{FIRST}"
-
-
 _KEPT_MODULES = r"(?:modules|layers|blocks|networks|branches|heads|experts)"
+
 
 _PLAIN_CONTAINER = (
     r"self\.\w+ ?= ?(?:\[|\{|list\(|dict\()[^\n]{0,80}?\b(?:nn\.)?[A-Z]\w+\("
@@ -85,23 +52,8 @@ def modules_in_a_container(told: Told, report: Report) -> Reading | None:
 _REGISTERED = r"\bModule(?:List|Dict)\b|register_module|add_module"
 """What holds modules as it should: a text that names it may have changed to it."""
 
+
 _MODULE_CLASS = r"\bnn\.[A-Z]|(?:Block|Layer|Conv\w{0,12}|Linear|Head|Net|Encoder|Decoder|LSTM|GRU|Attention|Expert|MLP|Module|Tower|Branch|Adapter)\("
-
-
-def another_gpu_somewhere(told: Told, report: Report) -> Reading | None:
-    """All is meant to be on one GPU that is not the first, and the text tells of the first one, too."""
-    met = devices_met(told, report)
-    written = told.says(_WRITTEN) and "cuda:0" in met and any(each > "cuda:0" for each in met)
-    if told.spread or told.launched or not fails(told, report):
-        return None
-    if written:
-        return Reading(
-            "hard-coded-device", (Phrase("because.told-written"),), ("module-left-on-other-device",)
-        )
-    if not told.chosen or not told.says(FIRST):
-        return None
-    reasons = (Phrase("because.told-chosen", device=told.chosen[0]),)
-    return Reading("hard-coded-device", reasons, ("module-left-on-other-device",), sure=False)
 
 
 def own_part_on_current(told: Told, report: Report) -> Reading | None:
@@ -120,26 +72,16 @@ _PART_PLACED = Pattern(
     r"\b(?P<name>[A-Za-z_]\w{0,40}) ?= ?[\w.]{0,40}\b[A-Z]\w{1,40}\([^()\n]{0,120}\)(?P<move>\.cuda\((?:\d)?\)|\.to\(['\"]cuda(?::\d)?['\"]\))"
 )
 """A module that is made and sent to a GPU in one line."""
+
+
 _PAIR = 2
-_WRITTEN = r"\.to\(['\"]cuda(?::0)?['\"]\)|\.cuda\((?:0)?\)|device ?= ?['\"]cuda:0"
-
-
-_DEFAULT_DEVICE = r"set_default_(?:device|tensor_type)|default (?:device|tensor type)|with torch\.device\(|默认(?:设备|张量类型)"
-
-default_is_a_gpu = when(
-    _DEFAULT_DEVICE,
-    Reading(
-        "generator-or-default-device",
-        (Phrase("because.told-default-device"),),
-        ("tensor-created-on-wrong-device",),
-    ),
-)
-"""A GPU is the device that new tensors get, and some come from where nobody asks for it."""
 
 
 _ADDS = r"(?:attach|add|creat|replac|register|assign|swap|append|insert)\w*"
 
+
 _MOVES = r"(?:(?:model|net)\w*\.(?:to|cuda)\b|(?:model|\w{0,8}net|base|backbone|encoder) (?:is|was|has been|had been) (?:already )?(?:moved|sent|put|placed)|moving (?:the )?(?:model|net))"
+
 
 _ADDED_LATER = rf"{_MOVES}[^.\n]{{0,40}}\bbefore\b[^.\n]{{0,40}}{_ADDS}|{_ADDS}[^.\n]{{0,60}}\bafter\b[^.\n]{{0,30}}{_MOVES}|{_MOVES}[^.\n]{{0,20}}(?:and then|then|之后|然后)[^.\n]{{0,30}}(?:{_ADDS}|替换|添加|加了)"
 
@@ -186,29 +128,7 @@ _COPY = Pattern(
     re.IGNORECASE | re.ASCII,
 )
 """What a copy is called."""
+
+
 _NAMED = 2
 """Words for it beyond which it is what the text asks about."""
-
-
-_NO_BUFFER = r"should (?:be|have been) (?:a |registered as (?:a )?)?(?:\w+ )?buffers?|(?:\bno|\bnot|n'?t|never|without|instead of)[^.\n]{0,36}\bbuffer|plain (?:attribute|tensor)|普通(?:的)?(?:属性|张量)|没有?(?:注册|用)[^。\n]{0,10}buffer"
-
-kept_as_an_attribute = when(
-    _NO_BUFFER,
-    Reading("tensor-created-on-wrong-device", (Phrase("because.told-no-buffer"),), ("hard-coded-device",)),
-)
-"""A tensor that the module keeps, and that is no buffer, stays where it was made."""
-
-
-def made_without_a_device(told: Told, report: Report) -> Reading | None:
-    made = told.says(
-        r"torch\.(?:ones|zeros|arange|full|tensor|tri[ul]|empty|eye|linspace|randn?|randint)\b(?!\([^\n]{0,120}device\s?=)"
-    )
-    if not made or not fails(told, report):
-        return None
-    left = ("mask", "extra", "outputs", "tensor")
-    if "cpu" in told.devices_of(*left):
-        return Reading("tensor-created-on-wrong-device", (placed_at(told, *left),))
-    met = devices_met(told, report)
-    if met <= {"cpu", "cuda", "cuda:0"} and (met or told.mentions(MEETS)):
-        return Reading("tensor-created-on-wrong-device", (Phrase("because.told-made"),))
-    return None
