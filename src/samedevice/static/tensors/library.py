@@ -479,7 +479,7 @@ def _met_untold(operands: Sequence[Tensor], strictly: bool) -> Tensor:
         return Tensor(where, False if large and not strictly else None)
     first = operands[0]
     if len(operands) == 1 and first.where.kind in ("part", "maybe"):
-        return Tensor(first.where, first.scalar, first.made, first.role)
+        return Tensor(first.where, False if first.scalar is False else None, first.made, first.role)
     if large and all(each.where.kind == "default" for each in operands):
         return Tensor(DEFAULT, None if strictly else False, large[0].made, large[0].role)
     return Tensor(NOWHERE, None)

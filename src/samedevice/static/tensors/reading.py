@@ -305,6 +305,8 @@ class _Run:
         """Names of dictionaries that have no other name, once somebody asked."""
         self.function: Function | None = None
         """The function that is read."""
+        self.sent: set[str] = set()
+        """Attributes of attributes that were given other data: `self.part.weight`."""
         self.elsewhere = source.changes_default
         """Whether what is made without a device may be made elsewhere than on the host."""
 
@@ -873,7 +875,10 @@ class _Run:
         if isinstance(node.value, ast.Name) and f"{node.value.id}.{node.attr}" in environment:
             return environment[f"{node.value.id}.{node.attr}"]
         owner = self.value(node.value, environment)
-        return self.attribute(owner, node)
+        found = self.attribute(owner, node)
+        if self.sent and isinstance(found, Tensor) and ast.unparse(node) in self.sent:
+            return Tensor(NOWHERE)
+        return found
 
     def attribute(self, owner: Any, node: ast.Attribute) -> Any:
         """`owner.name`."""
@@ -1231,6 +1236,7 @@ class _Run:
             case ast.Attribute(value=ast.Name(id=name), attr=attr):
                 key = f"{name}.{attr}"
             case _:
+                self.sent.add(ast.unparse(owner))
                 return
         where = value.where if isinstance(value, Tensor) else NOWHERE
         environment[key] = replace(before, where=where, made=None, scalar=None, sized=False, rank=0)
