@@ -106,7 +106,7 @@ def test_a_program_that_is_no_python_is_passed_over(tmp_path):
         ("a = y * 1\nfor _ in range(2):\n    b = a\nelse:\n    a = made()\nnote(a)", ["default"]),
         ("x.data = torch.ones(2, 2, device='cuda:1')\nnote(x)", ["literal"]),
         ("self.part.table.data = made()\nnote(self.part.table)", ["unknown"]),
-        ("a = x.mean() * dict(one=y).get('one')\nnote(a)", ["unknown"]),
+        ("a = x.mean() * dict(one=x).get('one')\nnote(a)", ["unknown"]),
         ("a = x\na.data = made()\nnote(x)\nnote(a)", ["unknown", "default"]),
         ("with torch.device('cuda:1'):\n    a = self.part.plain()\n    note(a)", ["unknown"]),
         ("with torch.device('cuda:1'):\n    a = self.part.level\n    note(a)", ["unknown"]),
