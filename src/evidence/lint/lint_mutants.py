@@ -1,7 +1,7 @@
 """Lint flags a device that was taken out of a library's source where that makes a difference.
 
 Time: three minutes, and what pip needs.
-Needs: PyPI.
+Needs: PyPI, for ten libraries.
 
     python -m evidence lint-mutants                    # by library, and by half
     python -m evidence lint-mutants --misses           # the missed ones of the half in view, with their lines
