@@ -1,5 +1,6 @@
-"""Programs drawn at random for `static-claims`: a package of three files whose functions, classes and modules
-hand tensors of two by two to each other.
+"""Programs drawn at random for `static-claims`.
+
+Each is a package of three files whose functions, classes and modules hand tensors of two by two to each other.
 
 Must guarantee: the same seed draws the same program; a program has no more than a few dozen statements, and
 ends. A line `note(NAME)` stands wherever a name has got a value, and `ENTER` where a function begins.

@@ -1,6 +1,4 @@
-"""What a function makes without a device: which of it it gives back, part by part, and what only stays a
-tensor.
-"""
+"""What a function makes without a device, and which of it the function gives back, part by part."""
 
 from __future__ import annotations
 
