@@ -18,7 +18,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "bugs": ("situations", "corpus", "programs", "repro"),
     "found": ("found",),
     "zoo": ("zoo", "causes", "fixes", "heal-zoo", "mutations"),
-    "lint": ("lint-zoo", "lint-libraries"),
+    "lint": ("lint-zoo", "lint-libraries", "lint-mutants", "static-claims"),
     "healing": ("heal-proof", "compile-proof"),
     "engine": ("op-db-sweep", "model-sweep", "record-rules", "replay-rules", "hardware-proof"),
     "peers": ("peers", "cuda-builds", "petals-proof", "stand-ins"),

@@ -394,7 +394,9 @@ RECIPES = (
     "x, x.t(), 0", "i, i", "x, 0, i1", "x, 0, i1, x", "x, (2, 2)", "x, 0, i, x.clone()", "x, x > 0, 0.5",
     "x, x > 0, x", "x, 0, 0, 1", "x, 0, i1, x.clone()", "x, 0, (1, 2)", "x, (1, 0)", "im", "im, 1",
     "im, None, 2", "x.view(1, 1, 4), (2, 2), 1", "x[0], x, x[0]", "z", "x.mm(x.t())",
-    "x, x, upper=True",
+    "x, x, upper=True", "x[0]", "x[None, None], (1, 1)", "x, torch.tensor([0.2], device=D), 0", "x, 2",
+    "x[0], x[0]", "torch.eye(2, 3, device=D)[None], (1, 1, 2, 2)", "i, i, 2", "x, i.float()",
+    "x, 0, i1, x, 'sum'", "i, 3", "x.view(1, 1, 2, 2), 1", "x, x, x, x", "x, 0.1, 0.2",
 )  # fmt: skip
 """Arguments to try; the first that a function takes on the host is its call."""
 SETUP = """
@@ -429,7 +431,7 @@ def result_device(expressions):
 
 
 def calls_of(name):
-    homes = ("torch", "F", "torch.fft", "torch.linalg")
+    homes = ("torch", "F", "torch.fft", "torch.linalg", "torch.special")
     return [f"{home}.{name}({recipe})" for recipe in RECIPES for home in homes]
 
 

@@ -80,6 +80,10 @@ _OF_A_GPU = ("hardware-or-driver", "kernel-launched-on-current-device")
 """Causes that may make an index wrong which a kernel then refuses."""
 
 
+_OF_SHAPES = Pattern(r"\s*assert\b[^#\n]{0,80}(?:\.shape\b|\.size\(|\.ndim\b|\bdim\b)")
+"""An assertion about sizes."""
+
+
 def with_topic(report: Report) -> Report:
     """The report; with what it is about, where that is not devices.
 
@@ -91,6 +95,8 @@ def with_topic(report: Report) -> Report:
         told = replace(report, topic=None, kind="unknown-message", whole=False)
         raised = report.exception is not None and report.whole
         return told if tells_of_devices(told) and not (raised and _told_no_mismatch(report)) else report
+    if report.frames and "AssertionError" in report.words and _OF_SHAPES.match(report.frames[-1].code):
+        return replace(report, topic="shape", whole=False)
     reading = read_story(report)
     if (checked := check_in_a_kernel(report)) is not None:
         machine = reading is not None and reading.sure and reading.cause in _OF_A_GPU

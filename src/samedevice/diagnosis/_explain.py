@@ -76,6 +76,15 @@ _OTHER_SIDE = {
     "input-not-on-embedding-device": ("weight", "mat2", "bias"),
 }
 """By the cause, arguments that are in their place: what meets a weight that was left, or the weight."""
+_OF_META = ("meta-copy", "meta-device", "meta-value")
+_LEFT_ON_META = (
+    "meta-tensor-not-materialized",
+    "unmaterialized-weights",
+    "offload-hook-bypassed",
+    "dispatched-model-moved",
+    "library-version-regression",
+)
+"""What may leave a weight on meta, the only causes of such a message."""
 _REASONS = 2
 _SEEN_ABOVE = frozenset(("because.message", "because.devices", "because.frame"))
 """Reasons that repeat the message or the place."""
@@ -151,6 +160,8 @@ def _judged(report: Report, origins: Sequence[Written]) -> tuple[Verdict, Phrase
     if verdict.confidence == "certain":
         return verdict, None
     reading = read_source(report, origins) or read_printed(report) or read_story(report)
+    if reading is not None and report.kind in _OF_META and reading.cause not in _LEFT_ON_META:
+        reading = None
     beside = None
     if reading is None and report.beside is not None:
         reading = nothing_moved(report.beside, report)

@@ -91,7 +91,7 @@ _ERRORS = (
 _TOPICS = (
     (
         "out-of-memory",
-        r"(?:out of|not enough|insufficient|lack of) (?:\w+ )?memory|\bOOM\b|爆(?:了)?显存|\bimbalanc\w+|\b(?:video |GPU |v)?(?:memory|ram) (?:is |was )?(?:not enough|insufficient)|\bwast\w+ (?:\w+ ){0,3}memory|显存(?:溢出|爆|不[足够]|用完|炸)|省(?:点)?显存|爆内存",
+        r"(?:out of|not enough|insufficient|lack of) (?:\w+ )?memory|\bOOM\b|爆(?:了)?显存|\b(?:im|un)balanc\w+|\b(?:video |GPU |v)?(?:memory|ram) (?:is |was )?(?:not enough|insufficient)|\bwast\w+ (?:\w+ ){0,3}memory|显存(?:溢出|爆|不[足够]|用完|炸)|省(?:点)?显存|爆内存",
     ),
     ("collective-timeout", r"\bhangs?\b|\bstuck\b|timing out|timed out|time-?out|卡住|超时"),
     (

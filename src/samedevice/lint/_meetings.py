@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from samedevice.diagnosis import Rule
-from samedevice.lint._source import Around, LintedFile, nodes
+from samedevice.lint._source import Around, LintedFile, called, nodes
 from samedevice.messages import Phrase
 from samedevice.static.tensors import (
     HOST,
@@ -63,10 +63,11 @@ class Pair:
 
 def pairs(file: LintedFile, around: Around, is_stray: Callable[[Tensor], bool]) -> Iterator[Pair]:
     """Where a function's strays meet something that is placed for sure."""
-    data = not file.in_module_class(around) and _handles_data(file, around)
+    data = not file.in_module_class(around) and handles_data(file, around)
     if file.runs_on_host(around):
         return
     beside = _handed_in(around)
+    arrays = _read_as_arrays(around)
     own: list[tuple[Meeting, Entered | None]] = [(each, None) for each in file.meetings(around)]
     entered = [each for each in file.entered(around) if not _prepares_data(each.function, each.source)]
     for meeting, inside in (*own, *((each.meeting, each) for each in entered)):
@@ -78,12 +79,36 @@ def pairs(file: LintedFile, around: Around, is_stray: Callable[[Tensor], bool]) 
             strays = strays[:1] if strays and strays[0] is meeting.operands[0] else []
             placed = [each for each in placed if picks(each[1]) and each[1].role != "argument"]
         placed = [each for each in placed if not _comes_from_host(file, around, each[1])]
+        placed = [each for each in placed if not arrays.issuperset(_roots(each[1].where))]
         if compared:  # with what an argument keeps, as lengths of a batch
             placed = [each for each in placed if not _is_kept_by_argument(each[1].where)]
         if data:
             placed = [each for each in placed if _is_asked_for(each[1].where, around)]
         if strays and placed:
             yield Pair(meeting, *strays[0], *placed[0], inside)
+
+
+def _read_as_arrays(around: Around) -> frozenset[str]:
+    """The names whose tensors a function gives to NumPy as they are, which only those of the host can be."""
+    found = set()
+    for node in nodes(around.function) if around.function is not None else ():
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner, attr="numpy"), args=[]):
+                calls = {called(each) for each in nodes(owner) if isinstance(each, ast.Call)}
+                root = owner
+                while isinstance(root, ast.Call | ast.Attribute | ast.Subscript):
+                    root = root.func if isinstance(root, ast.Call) else root.value
+                if isinstance(root, ast.Name) and calls.isdisjoint(("cpu", "to")):
+                    found.add(root.id)
+    return frozenset(found)
+
+
+def _roots(where: Where) -> frozenset[str]:
+    """The names that a place begins with; none where it is not told by names."""
+    return frozenset(each.partition(":")[0].partition(".")[0] for each in where.of) or _NOWHERE
+
+
+_NOWHERE = frozenset(("",))
 
 
 def _counts(meeting: Meeting, operand: tuple[ast.expr, Tensor]) -> bool:
@@ -147,7 +172,7 @@ def _handed_in(around: Around) -> frozenset[str]:
     return frozenset(names[1:])
 
 
-def _handles_data(file: LintedFile, around: Around) -> bool:
+def handles_data(file: LintedFile, around: Around) -> bool:
     """Whether a function prepares data, which stays on the host."""
     function, owner = around.function, around.owner
     if function is None:
@@ -163,7 +188,11 @@ def _handles_data(file: LintedFile, around: Around) -> bool:
 
 def _prepares_data(function: Function, source: SourceText) -> bool:
     """Whether a function does, by its name, its folder and the arrays that it works with."""
-    if function.name in _READS_DATA or not _DATA_FOLDERS.isdisjoint(source.package.split(".")):
+    if (
+        function.name in _READS_DATA
+        or "collat" in function.name
+        or not _DATA_FOLDERS.isdisjoint(source.package.split("."))
+    ):
         return True
     return any(
         isinstance(node, ast.Attribute)

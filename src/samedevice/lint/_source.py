@@ -32,6 +32,7 @@ CALLERS_DECIDE = frozenset(
     "build initialize_weights from_config".split()
 )
 """Functions that run while everything is still where it was made."""
+_CALLED_BY_TORCH = frozenset("forward backward setup_context step training_step".split())
 _MOVERS = frozenset(("_apply", "to", "cuda"))
 _NOT_HERE = frozenset(("torch", "self", "numpy", ""))
 """Where names of other files of the project do not begin."""
@@ -249,11 +250,13 @@ class LintedFile:
         return bool(named) and len(named) == len(called_names)
 
     def given(self, around: Around, name: str) -> list[tuple[Around, object]]:
-        """What the calls in this file give a parameter of a private function, and where they stand; nothing
-        where others may call it.
+        """What the calls in this file give a parameter of a function, and where they stand; nothing where
+        others may call it: one of a package may be public if no other file of it has its name.
         """
         function = around.function
-        if function is None or not function.name.startswith("_") or function.name.startswith("__"):
+        if function is None or function.name.startswith("__") or function.name in _CALLED_BY_TORCH:
+            return []
+        if not function.name.startswith("_") and not self.source.package:
             return []
         names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
         method = around.owner is not None and names[:1] == ["self"]

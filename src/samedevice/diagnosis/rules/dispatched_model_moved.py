@@ -165,6 +165,11 @@ RULE = Rule(
     signs=(
         sign(8, said("move-dispatched"), certain=True),
         sign(7, said("move-dispatched-warning"), certain=True),
+        sign(
+            7,
+            said("same-device argument-device"),
+            anywhere(r"You shouldn'?t move a model (?:that is|when it is) dispatched"),
+        ),
         sign(3.8, said("meta-copy"), line(r"\bto\(|\.to\b|\.cuda\b|\bcuda\("), anywhere(_DISPATCHED)),
         sign(2.8, said("meta-copy"), inside(r"_move_model_to_device|^prepare(?:_model)?$|^_prepare_\w+$")),
         sign(2.4, said("meta-copy")),

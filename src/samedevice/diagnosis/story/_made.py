@@ -61,7 +61,7 @@ def kept_tensor_indexed(told: Told, report: Report) -> Reading | None:
     return Reading("tensor-created-on-wrong-device", (reason,), others_, guilty=found["name"])
 
 
-_INDEXED = Pattern(r"\b(?P<name>self\.\w{1,40})(?:\.(?:gather|index_select|take)\(|\[)[^\n]{0,60}")
+_INDEXED = Pattern(r"\b(?P<name>self(?:\.\w{1,40}){1,3}?)(?:\.(?:gather|index_select|take)\(|\[)[^\n]{0,60}")
 
 
 def computed_on_the_host(told: Told, report: Report) -> Reading | None:
@@ -94,7 +94,7 @@ _OF_A_MODEL = r"\b\w*(?:model|module|net|convert\w*)\b|mat2|\bweights?\b"
 
 
 _RETURNS_ON_HOST = Pattern(
-    r"\b[\w.]{2,40}\(\)?`? (?:does(?:n'?t| not)|never) (?:return|give|produce)s? (?:a |an )?(?:cuda|GPU) tensor"
+    r"\boutputs?\b[^.\n]{0,16}\b(?:will |would )?(?:always |still )?(?:is|are|be|stays?|comes? out)\b (?:always |still )?on (?:the )?CPU\b|\b[\w.]{2,40}\(\)?`? (?:does(?:n'?t| not)|never) (?:return|give|produce)s? (?:a |an )?(?:cuda|GPU) tensor"
     r"|\b(?:does(?:n'?t| not)|do not|don'?t|without) pass(?:ing|ed)?\b[^.\n]{0,24}\b(?:through|on|along|down|device)\b|(?:在|于)\s?CPU\s?(?:上)?(?:计算|创建|生成|构造|初始化)"
     r"|\b[\w.]{2,40}\(\)?`? (?:always )?(?:returns|gives|produces|creates) (?:a |an )?(?:tensor on (?:the )?CPU|CPU tensor)",
     re.IGNORECASE | re.ASCII,

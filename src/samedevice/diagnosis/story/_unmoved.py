@@ -82,7 +82,7 @@ def left_beside_what_moved(told: Told, report: Report) -> Reading | None:
     if told.says(r"metrics?\b|指标"):
         others = ("module-left-on-other-device",)
         return Reading("metric-state-device", reasons, others, guilty=left, outranks=("guess",))
-    others = ("metric-state-device",)
+    others = ("tensor-created-on-wrong-device",)
     return Reading("module-left-on-other-device", reasons, others, guilty=left, outranks=("guess",))
 
 

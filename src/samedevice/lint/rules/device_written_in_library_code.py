@@ -51,7 +51,7 @@ import ast
 from collections.abc import Iterator
 
 from samedevice.lint._rule import Hit, LintRule
-from samedevice.lint._source import Call, LintedFile, short
+from samedevice.lint._source import Call, LintedFile, nodes, short
 
 _NO_LIBRARY = (
     "example",
@@ -65,6 +65,7 @@ _NO_LIBRARY = (
     "debug",
     "_vendor",
     "cookbook",
+    ".cli",
 )
 
 
@@ -80,7 +81,26 @@ def _check(file: LintedFile) -> Iterator[Hit]:
     for call in file.source.every_call():
         if call.around.function is None or not _names_a_gpu(file, call) or _asked_for(file, call):
             continue
+        if _is_thrown_away(call) or _talks_to_others(file, call):
+            continue
         yield Hit(call.node, {"text": short(call.node)})
+
+
+def _is_thrown_away(call: Call) -> bool:
+    """Whether a tensor is made for nothing but to begin the work with a GPU."""
+    statement = call.around.statement
+    return (
+        call.name not in ("to", "cuda") and isinstance(statement, ast.Expr) and statement.value is call.node
+    )
+
+
+def _talks_to_others(file: LintedFile, call: Call) -> bool:
+    """Whether its function sends tensors to other processes, which NCCL does from the current GPU."""
+    function = call.around.function
+    return function is not None and any(
+        isinstance(node, ast.Call) and file.source.dotted(node.func).startswith("torch.distributed.")
+        for node in nodes(function)
+    )
 
 
 def _names_a_gpu(file: LintedFile, call: Call) -> bool:

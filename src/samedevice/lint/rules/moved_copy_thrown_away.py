@@ -66,6 +66,9 @@ def _check(file: LintedFile) -> Iterator[Hit]:
         given = call.node.args or call.node.keywords
         if not isinstance(call.node.func, ast.Attribute) or (call.name == "to" and not given):
             continue
+        chosen: list[ast.expr | ast.keyword] = [*call.node.args, *call.node.keywords]
+        if call.name == "to" and all(_is_dtype(file, each) for each in chosen):
+            continue
         owner = call.node.func.value
         if _is_tensor(file.told(call.around).values, owner):
             yield Hit(
@@ -74,6 +77,14 @@ def _check(file: LintedFile) -> Iterator[Hit]:
                 repair=partial(_repair, file, call, owner),
                 confidence="certain",
             )
+
+
+def _is_dtype(file: LintedFile, given: ast.expr | ast.keyword) -> bool:
+    """Whether an argument chooses a type of numbers, and no device."""
+    if isinstance(given, ast.keyword):
+        return given.arg not in ("device", "other", None)
+    name = file.source.dotted(given)
+    return (name.startswith("torch.") and name.count(".") == 1) or name.endswith("dtype")
 
 
 def _is_tensor(values: dict[int, object], node: ast.expr) -> bool:

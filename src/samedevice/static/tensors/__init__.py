@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from samedevice.static.tensors.knowledge import FUNCTIONS, MAKERS, METHODS, MODULES, OPTIMIZERS
     from samedevice.static.tensors.project import Project, parse_source
     from samedevice.static.tensors.reading import Entered, Meeting, Reading, Told, makes_something, picks
-    from samedevice.static.tensors.signs import device_parameters, tensor_parameters
+    from samedevice.static.tensors.signs import absent_parameters, device_parameters, tensor_parameters
     from samedevice.static.tensors.source import (
         Around,
         Attribute,
@@ -68,6 +68,7 @@ __all__ = [
     "Tensor",
     "Told",
     "Where",
+    "absent_parameters",
     "called",
     "device_parameters",
     "kept_names",
@@ -98,7 +99,7 @@ __getattr__, __dir__ = on_demand(
         "knowledge": ("FUNCTIONS", "MAKERS", "METHODS", "MODULES", "OPTIMIZERS"),
         "project": ("Project", "parse_source"),
         "reading": ("Entered", "Meeting", "Reading", "Told", "makes_something", "picks"),
-        "signs": ("device_parameters", "tensor_parameters"),
+        "signs": ("absent_parameters", "device_parameters", "tensor_parameters"),
         "source": (
             "Around",
             "Attribute",

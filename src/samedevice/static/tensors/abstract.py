@@ -76,9 +76,11 @@ class Tensor:
     """The expression that made it, or that sent it where it is."""
     role: Role = "other"
     sized: bool = False
-    """Whether it has dimensions unless another tensor, whose size it was made with, has none."""
+    """Whether it has dimensions unless another tensor, or the array, that it was made with has none."""
     rank: int = 0
     """So many dimensions it has at least, as far as the sizes that it was made with are written."""
+    absent: bool = False
+    """Whether it may be no tensor, but something that is not told, such as None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,8 @@ class Given(Untold):
     """Whether it is used as an array is, or may be a tensor by its annotation."""
     number: bool = False
     """Whether it was given a type of numbers, as tensors and modules can be."""
+    asked: bool = False
+    """Whether the function asks for its device, as of tensors and modules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +215,13 @@ class Record:
     def given(self, name: str, value: Any) -> Record:
         """The same with another value of one attribute."""
         return Record(tuple((dict(self.parts) | {name: value}).items()), self.rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """A dictionary that is written down here, so that nobody else has it, with what its names stand for."""
+
+    parts: tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +267,10 @@ def joined(values: Sequence[Any]) -> Any:
         return Device(any_of([literal(each) for each in named])) if len(named) == len(values) else PLAIN
     if all(isinstance(each, Items) and len(each.parts) == len(first.parts) for each in values):
         return Items(tuple(joined(parts) for parts in zip(*(each.parts for each in values), strict=True)))
+    if all(isinstance(each, Entries) for each in values):
+        names = [name for name, _ in first.parts if all(name in dict(each.parts) for each in values)]
+        tables = [dict(each.parts) for each in values]
+        return Entries(tuple((name, joined([each[name] for each in tables])) for name in names))
     if all(isinstance(each, Record) for each in values):
         names = [name for name, _ in first.parts if all(name in dict(each.parts) for each in values)]
         parts = tuple((name, joined([each.part(name) for each in values])) for name in names)
@@ -274,9 +289,11 @@ def _joined_tensors(tensors: Sequence[Tensor], others: bool, numbers: bool) -> T
     if others and numbers and where.kind != "unknown":
         where = Where("maybe", _named(where))  # no claim, as it may be no tensor
     alike = all(each.made is first.made and each.role == first.role for each in tensors)
+    absent = others or any(each.absent for each in tensors)
     if strays or alike:
-        return Tensor(where, named.scalar if strays else scalar, named.made, named.role, named.sized)
-    return Tensor(where, scalar)
+        scalar = named.scalar if strays else scalar
+        return Tensor(where, scalar, named.made, named.role, named.sized, absent=absent)
+    return Tensor(where, scalar, absent=absent)
 
 
 def any_of(places: Sequence[Where]) -> Where:

@@ -102,6 +102,8 @@ def _method(run: Asking, home: ClassText, function: Function, owner: Object) -> 
     if decorators & {"property", "cached_property"}:
         if function.name == "device":
             return Device(same(f"{owner.symbol}.device"))
+        if run.elsewhere and not local.source.changes_default:
+            return UNTOLD_VALUE
         return run.reader.result(local, [], {}, run.depth + 1)
     return local
 

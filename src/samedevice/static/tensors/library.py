@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TypeGuard
+from typing import Any
 
 from samedevice.static.tensors.abstract import (
     DEFAULT,
@@ -40,6 +40,7 @@ from samedevice.static.tensors.abstract import (
 )
 from samedevice.static.tensors.asking import Asking
 from samedevice.static.tensors.knowledge import FUNCTIONS, METHODS, MODULES, TAKE_TENSORS, TENSOR_METHODS
+from samedevice.static.tensors.signs import asked_names
 from samedevice.static.tensors.source import called
 
 _HOMES = frozenset(
@@ -86,6 +87,10 @@ def call_function(
     if home in ("einops", "einops.einops") and name in FUNCTIONS["einops"]:
         first = positional[0] if positional else UNTOLD_VALUE
         return Tensor(first.where, None) if isinstance(first, Tensor) else UNTOLD_VALUE
+    if home in ("einops", "einops.einops") and name == "einsum":
+        return _torch(run, name, node, positional, keywords)
+    if function.name == "torch.nn.utils.rnn.pad_sequence":
+        return _torch(run, "stack", node, positional[:1], {})
     if function.name in ("copy.deepcopy", "copy.copy") and positional:
         return positional[0] if isinstance(positional[0], Tensor) else UNTOLD_VALUE
     if home not in _HOMES or "out" in keywords:
@@ -124,20 +129,24 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
             Tensor(first.where, False if name == "meshgrid" else None, first.made, first.role), True
         )
     if name in FUNCTIONS["host"]:
-        return Tensor(literal("cpu"), False if name != "from_file" else None, node, "made")
+        where = DEFAULT if _chosen(keywords) is None else NOWHERE
+        return Tensor(where, False if name == "frombuffer" else None, node, "made", True)
     if name in FUNCTIONS["like"] and isinstance(first, Tensor):
         placed = _chosen(keywords)
         return Tensor(first.where if placed is None else placed, first.scalar, node, "other")
     if name in FUNCTIONS["first"] and isinstance(first, Tensor):
         whole = name in METHODS["reduce"] and len(positional) == 1 and not keywords
         scalar = True if whole else None if name in _SHAPES else first.scalar
-        scalar = False if name in _OF_MATRICES else scalar
+        scalar = False if name in _OF_MATRICES else True if name == "trace" else scalar
         return Tensor(first.where, scalar, first.made, first.role, first.sized and name not in _SHAPES)
     if name in FUNCTIONS["first_several"] and isinstance(first, Tensor):
         scalar = False if name in _PICKED else None
         return Tensor(first.where, scalar, first.made, first.role)
     if name in FUNCTIONS["first_or_meet"] and isinstance(first, Tensor):
         return _extreme(run, node, first, node.args, positional, keywords)
+    if name in FUNCTIONS["compare"]:
+        _meeting(run, node, _spread(_arguments(node, positional, keywords)), name == "equal")
+        return PLAIN
     if name in FUNCTIONS["meet"] or name in FUNCTIONS["meet_strictly"]:
         if name == "where" and len(positional) == 1:
             return Listed(Tensor(first.where, False), True) if isinstance(first, Tensor) else UNTOLD_VALUE
@@ -147,6 +156,8 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
         result = _meeting(run, node, _spread(pairs), name in FUNCTIONS["meet_strictly"])
         if name in FUNCTIONS["joining"] and isinstance(result, Tensor):
             return replace(result, scalar=False)
+        if name in _PRODUCTS and isinstance(result, Tensor):
+            return replace(result, scalar=True, sized=False)
         return result
     return UNTOLD_VALUE
 
@@ -189,8 +200,10 @@ def _extreme(
     return Tensor(first.where, True if whole else None, first.made, first.role)
 
 
+_PRODUCTS = frozenset(("dot", "vdot", "dist"))
+"""What gives a tensor of no dimensions, of whatever it takes."""
 _SHAPES = frozenset(
-    "squeeze diag diagonal nonzero bincount one_hot reshape all any norm std var sum mean prod argmax "
+    "squeeze trace diag diagonal nonzero bincount one_hot reshape all any norm std var sum mean prod argmax "
     "argmin".split()
 )
 """What may change whether a tensor has dimensions."""
@@ -207,9 +220,16 @@ def _handed(value: Any) -> Given | None:
     return value if isinstance(value, Given) else None
 
 
-def _is_number(value: Any) -> TypeGuard[Given]:
-    """Whether an argument is computed with after it was given a type of numbers: no module is."""
-    return isinstance(value, Given) and value.number
+def _computed(run: Asking, value: Any) -> Any:
+    """What is computed with: an argument that was given a type of numbers, or whose device the function asks
+    for, is a tensor then, as no module is.
+    """
+    if isinstance(value, Given):
+        return _as_tensor(value) if value.number or value.asked else value
+    if isinstance(value, Method) and isinstance(value.owner, Object) and run.function is not None:
+        symbol = f"{value.owner.symbol}.{value.name}"
+        return Tensor(same(symbol)) if symbol in asked_names(run.function) else value
+    return value
 
 
 def call_method(
@@ -280,6 +300,8 @@ def _tensor_method(
         elif name == "bool" and owner.role not in ("made", "attribute"):
             owner = Tensor(owner.where, owner.scalar, owner.made, "mask")
         shaped = name in (_SHAPED if positional else _LARGER)
+        if name == "trace":
+            return Tensor(owner.where, True, owner.made, owner.role)
         kept = name in _SHAPELESS or (owner.scalar is False and shaped)
         scalar = owner.scalar if kept else False if _is_shaped(name, positional) else None
         sized = owner.sized and (name in _SHAPELESS or shaped) and scalar is None
@@ -295,6 +317,8 @@ def _tensor_method(
         result = _meeting(run, node, parts, name in METHODS["meet_strictly"], name.endswith("_"))
         if name.endswith("_") and isinstance(result, Tensor):
             return owner
+        if name in _PRODUCTS and isinstance(result, Tensor):
+            return replace(result, scalar=True, sized=False)
         return result
     return UNTOLD_VALUE
 
@@ -380,7 +404,7 @@ def _module_method(owner: Module, name: str, positional: Sequence[Any], keywords
 
 def meeting_of_operator(run: Asking, node: ast.expr | ast.stmt, parts: Sequence[tuple[ast.expr, Any]]) -> Any:
     """An operator between two expressions."""
-    parts = [(each, _as_tensor(value) if _is_number(value) else value) for each, value in parts]
+    parts = [(each, _computed(run, value)) for each, value in parts]
     if not any(isinstance(value, Tensor) for _, value in parts):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Add):
             return _lists(node.op, [value for _, value in parts])
@@ -421,6 +445,7 @@ def _meeting(
     strictly: bool,
     written: bool = False,
 ) -> Any:
+    parts = [(each, _computed(run, value)) for each, value in parts]
     tensors = [(each, value) for each, value in parts if isinstance(value, Tensor)]
     if not tensors:
         return UNTOLD_VALUE
@@ -454,7 +479,7 @@ def _met_untold(operands: Sequence[Tensor], strictly: bool) -> Tensor:
         return Tensor(where, False if large and not strictly else None)
     first = operands[0]
     if len(operands) == 1 and first.where.kind in ("part", "maybe"):
-        return Tensor(first.where, first.scalar, first.made, first.role)
+        return Tensor(first.where, False if first.scalar is False else None, first.made, first.role)
     if large and all(each.where.kind == "default" for each in operands):
         return Tensor(DEFAULT, None if strictly else False, large[0].made, large[0].role)
     return Tensor(NOWHERE, None)

@@ -16,6 +16,10 @@ _DEEPEST = 6
 """Imports that are followed from a name to where it is defined."""
 
 
+_LOOSE = 2
+"""So many folders above that of a file are asked for an `__init__.py` where it has none."""
+
+
 def parse_source(path: Path, text: str) -> SourceText | None:
     """A file's text as a source; None for what is no Python."""
     try:
@@ -26,9 +30,17 @@ def parse_source(path: Path, text: str) -> SourceText | None:
 
 
 def _package(path: Path) -> str:
-    """The dotted name of the package that a file is in; empty where it is in none."""
+    """The dotted name of the package that a file is in; empty where it is in none.
+
+    Folders between a package and the file need no `__init__.py` of their own.
+    """
     names: list[str] = []
     folder = path.parent
+    around = [folder, *folder.parents[:_LOOSE]]
+    inner = next((each for each in around if (each / "__init__.py").is_file()), folder)
+    while folder != inner:
+        names.append(folder.name)
+        folder = folder.parent
     while (folder / "__init__.py").is_file() and folder.parent != folder:
         names.append(folder.name)
         folder = folder.parent

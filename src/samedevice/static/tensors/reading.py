@@ -19,12 +19,12 @@ from samedevice.static.tensors.abstract import (
     NONE,
     NOWHERE,
     NUMBER,
-    OTHER,
     PLAIN,
     SIZE,
     UNTOLD_VALUE,
     ClassName,
     Device,
+    Entries,
     Given,
     Items,
     Library,
@@ -38,6 +38,7 @@ from samedevice.static.tensors.abstract import (
     Record,
     Spread,
     Tensor,
+    Untold,
     Where,
     any_of,
     is_whole,
@@ -55,7 +56,9 @@ from samedevice.static.tensors.library import (
 )
 from samedevice.static.tensors.project import Project
 from samedevice.static.tensors.signs import (
+    absent_parameters,
     array_parameters,
+    asked_names,
     device_parameters,
     list_parameters,
     number_parameters,
@@ -287,6 +290,8 @@ class _Run:
         self.loops = 0
         self.leaving: list[list[Environment]] = []
         """The names at each `break` and `continue` of the loops around, the innermost last."""
+        self.broken: list[list[Environment]] = []
+        """Those at each `break` alone."""
         self.choices: set[int] = set()
         """Each `elif` that was come to."""
         self.names: Environment | None = None
@@ -296,10 +301,12 @@ class _Run:
         self.body: Sequence[ast.stmt] = ()
         self.records: frozenset[str] | None = None
         """Names of objects that nobody else can give other parts, once somebody asked."""
-        self.shared: frozenset[str] | None = None
-        """Names that functions inside this one have, too, once somebody asked."""
+        self.tables: frozenset[str] | None = None
+        """Names of dictionaries that have no other name, once somebody asked."""
         self.function: Function | None = None
         """The function that is read."""
+        self.sent: set[str] = set()
+        """Attributes of attributes that were given other data: `self.part.weight`."""
         self.elsewhere = source.changes_default
         """Whether what is made without a device may be made elsewhere than on the host."""
 
@@ -347,7 +354,7 @@ class _Run:
     def _body(self, body: Sequence[ast.stmt], environment: Environment) -> bool:
         """Whether it was read to its end."""
         self.lists = own_lists(body)
-        self.body, self.records, self.shared = body, None, None
+        self.body, self.records, self.tables = body, None, None
         try:
             self.block(body, environment)
         except _End:
@@ -367,6 +374,7 @@ class _Run:
         tensors, devices = tensor_parameters(function), device_parameters(function)
         outputs, arrays = output_parameters(function), array_parameters(function)
         lists, numbers = list_parameters(function), number_parameters(function)
+        absent = absent_parameters(function) if tensors else set()
         given = function.args
         environment: Environment = {}
         for each in (*given.posonlyargs, *given.args, *given.kwonlyargs):
@@ -374,13 +382,13 @@ class _Run:
             if name in devices:
                 environment[name] = Device(same(name))
             elif name in tensors:
-                environment[name] = Tensor(same(name), None, None, "argument")
+                environment[name] = Tensor(same(name), None, None, "argument", absent=name in absent)
             elif name in outputs:
                 environment[name] = Tensor(Where("part", (name,)), None, None, "output")
             elif name in lists:
                 environment[name] = lists[name]
             elif name in arrays:
-                environment[name] = Given(name, array=True)
+                environment[name] = Given(name, array=True, asked=name in asked_names(function))
             elif name in numbers:
                 environment[name] = NUMBER
             elif isinstance(each.annotation, ast.Name) and each.annotation.id in _PLAIN_TYPES:
@@ -416,7 +424,9 @@ class _Run:
     def _bound(self, local: Local, positional: Sequence[Any], keywords: dict[str, Any]) -> Environment | None:
         given = local.node.args
         names = [each.arg for each in (*given.posonlyargs, *given.args)]
-        values = list(positional) if local.owner is None else [local.owner, *positional]
+        given_values = map(_alone, positional)
+        values = list(given_values) if local.owner is None else [local.owner, *given_values]
+        keywords = {name: _alone(value) for name, value in keywords.items()}
         if len(values) > len(names) and given.vararg is None:
             return None
         every = [*names, *(each.arg for each in given.kwonlyargs)]
@@ -467,8 +477,8 @@ class _Run:
         value = self.value(node.value, environment)
         if isinstance(node.value, ast.List) and isinstance(value, Items):
             value = self._list(node, value)
-        elif isinstance(value, Listed) and value.whole and isinstance(node.value, ast.ListComp):
-            value = Listed(value.part, self._list_is_own(node))
+        elif isinstance(value, Listed) and value.whole and not self._list_is_own(node):
+            value = Listed(value.part if _is_of_torch(node.value, self.source) else UNTOLD_VALUE)
         for target in node.targets:
             self.assign(target, value, environment)
         if isinstance(node.value, ast.Name):
@@ -508,6 +518,8 @@ class _Run:
     def _leave(self, node: ast.Break | ast.Continue, environment: Environment) -> None:
         if self.leaving:
             self.leaving[-1].append(dict(environment))
+            if isinstance(node, ast.Break):
+                self.broken[-1].append(dict(environment))
         raise _End
 
     def _if(self, node: ast.If, environment: Environment) -> None:
@@ -523,6 +535,12 @@ class _Run:
         elif truth is None and not node.orelse and id(node) in self.choices and _is_choice(node.test):
             # The last of several words: what none of them gives a value is not meant to be used.
             fallen = dict(environment) | dict.fromkeys(_stored(node), UNTOLD_VALUE)
+        missing, denied_none = _asks_for_none(node.test)
+        present = environment.get(missing)
+        if isinstance(present, Tensor) and present.absent and not denied_none:
+            fallen = dict(environment) if fallen is None else fallen
+            if isinstance(fallen.get(missing), Tensor):
+                fallen[missing] = replace(present, absent=False)
         asks = asks_for_device(node.test)
         before, self.elsewhere = self.elsewhere, self.elsewhere or (asks and truth is None)
         tensor, denied = _asks_for_tensor(node.test)
@@ -530,13 +548,20 @@ class _Run:
             fallen = dict(environment) if fallen is None else fallen
             fallen[tensor] = _as_tensor(environment[tensor])
         try:  # what is made on one of the ways is where the answer says
-            self.ways(ways, environment, asks, fallen, _no_tensor(node.test), "" if denied else tensor)
+            there = missing if denied_none and truth is None else ""
+            self.ways(ways, environment, asks, fallen, _no_tensor(node.test), "" if denied else tensor, there)
         finally:
             self.elsewhere = before
 
     def _truth(self, test: ast.expr, environment: Environment) -> bool | None:
-        """Of `x is None` whether it holds, where that can be told; there are GPUs."""
+        """Of `x is None` and `isinstance(x, ...)` whether they hold, where that is told; there are GPUs."""
         match test:
+            case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind]) if self.depth:
+                value = environment.get(name)
+                if not isinstance(value, Tensor) or value.absent or value.role not in _SURE:
+                    return None  # what a part of a module gave may be a tuple, or an object
+                asked = ast.unparse(kind)
+                return True if asked in ("torch.Tensor", "Tensor") else _may_be_tensor(asked)
             case ast.Call(func=ast.Attribute() as function) if (
                 self.source.dotted(function) == "torch.cuda.is_available"
             ):
@@ -547,7 +572,7 @@ class _Run:
                 value = self.value(left, environment)
                 if isinstance(value, Plain) and value.known:
                     return (value.value is None) is isinstance(how, ast.Is)
-                if isinstance(value, Tensor) and (value.where.kind == "unknown" or OTHER in value.where.of):
+                if isinstance(value, Tensor) and value.absent:
                     return None
                 if isinstance(value, Tensor | Module) and self.depth:
                     return isinstance(how, ast.IsNot)
@@ -561,12 +586,13 @@ class _Run:
         fallen: Environment | None = None,
         no_tensor: str = "",
         tensor: str = "",
+        there: str = "",
     ) -> None:
         """Several ways to go on, each on its own copy of the names; then what holds after all of them.
 
         Where a question about devices decides, what is left on the host meets what is there, too. `fallen`
         are the names of the other ways, where they are not what they were; `no_tensor` is the name of what is
-        none on the first way, and `tensor` that of what is one there.
+        none on the first way, `tensor` that of what is one there, and `there` of what is not None there.
         """
         before, outcomes = dict(environment), []
         for each in blocks:
@@ -575,6 +601,8 @@ class _Run:
                 own[no_tensor] = UNTOLD_VALUE
             if each is blocks[0] and isinstance(own.get(tensor), Given):
                 own[tensor] = _as_tensor(own[tensor])
+            if each is blocks[0] and isinstance(own.get(there), Tensor):
+                own[there] = replace(own[there], absent=False)
             try:
                 self.block(each, own)
             except _End:
@@ -621,6 +649,7 @@ class _Run:
         """A body that runs any number of times: names that it changes have what they had before, too."""
         kept, inside = len(self.told.meetings), len(self.told.entered)
         self.leaving.append([])
+        self.broken.append([])
         self.loops += 1
         if self.loops > _DEEPEST_LOOP:
             for name in _stored(node):
@@ -637,8 +666,25 @@ class _Run:
                 environment[name] = UNTOLD_VALUE
         self.loops -= 1
         self.leaving.pop()
+        broken = self.broken.pop()
         if node.orelse:
-            self.block(node.orelse, environment)
+            self._after_all_turns(node.orelse, environment, broken)
+
+    def _after_all_turns(
+        self, orelse: Sequence[ast.stmt], environment: Environment, broken: Sequence[Environment]
+    ) -> None:
+        """The `else` of a loop, which a `break` passes over."""
+        own = dict(environment)
+        try:
+            self.block(orelse, own)
+        except _End:
+            if not broken:
+                raise
+            merged = self._merged([environment, *broken])
+        else:
+            merged = self._merged([own, *([environment] if broken else []), *broken])
+        environment.clear()
+        environment |= merged
 
     def _turn(
         self,
@@ -649,6 +695,7 @@ class _Run:
         """The names after one turn: at its end, and wherever it is left."""
         own = dict(environment)
         self.leaving[-1].clear()
+        self.broken[-1].clear()
         try:
             begin(own)
             self.block(node.body, own)
@@ -736,9 +783,16 @@ class _Run:
         match target:
             case ast.Name(id=name):
                 kept = not isinstance(value, Record) or self._is_own_record(name)
-                environment[name] = value if kept else UNTOLD_VALUE
+                environment[name] = value if kept and not isinstance(value, Entries) else UNTOLD_VALUE
                 for each in [other for other in environment if other.startswith((f"{name}.", f"{name}["))]:
                     del environment[each]  # it was of another object
+                if type(value) is Untold and self.function is not None and name in asked_names(self.function):
+                    line = target.lineno
+                    environment[name] = Given(f"{name}:{line}", array=True, asked=True)
+                if isinstance(value, Entries) and self._is_own_table(name):
+                    environment |= {f"{name}[{key!r}]": part for key, part in value.parts}
+            case ast.Attribute(value=owner_node, attr="data"):
+                self._give_data(owner_node, value, environment)
             case ast.Attribute(value=ast.Name(id=owner), attr=name):
                 self._give_part(environment, owner, name, value)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
@@ -821,7 +875,10 @@ class _Run:
         if isinstance(node.value, ast.Name) and f"{node.value.id}.{node.attr}" in environment:
             return environment[f"{node.value.id}.{node.attr}"]
         owner = self.value(node.value, environment)
-        return self.attribute(owner, node)
+        found = self.attribute(owner, node)
+        if self.sent and isinstance(found, Tensor) and ast.unparse(node) in self.sent:
+            return Tensor(NOWHERE)
+        return found
 
     def attribute(self, owner: Any, node: ast.Attribute) -> Any:
         """`owner.name`."""
@@ -917,7 +974,37 @@ class _Run:
             for each in (owner, *node.args, *(keyword.value for keyword in node.keywords)):
                 _forget_record(environment, each)  # whoever has it may give it other parts
             _forget_entries(environment, _handed_on(node))
+            self._forget_changed(node, function, environment)
         return result
+
+    def _forget_changed(self, node: ast.Call, function: Any, environment: Environment) -> None:
+        """What a call may have changed of the objects that it is given."""
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        names = {each.id for each in given if isinstance(each, ast.Name)}
+        if isinstance(function, Local) and sends_given(function.node):
+            for name in names:
+                if isinstance(value := environment.get(name), Tensor):
+                    _forget_place(environment, value.where)
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+            names.add(node.func.value.id)
+        for name in [each for each in environment if "." in each and each.partition(".")[0] in names]:
+            owner, _, attribute = name.partition(".")
+            of = environment.get(owner)
+            if not isinstance(of, Object) or self._may_give(node, function, of, attribute):
+                environment[name] = UNTOLD_VALUE
+
+    def _may_give(self, node: ast.Call, function: Any, owner: Object, name: str) -> bool:
+        """Whether a call may give an object another attribute: a method of its own, or who is handed it."""
+        handed = isinstance(function, Local) and function.owner == owner
+        if not handed and isinstance(node.func, ast.Attribute):
+            given = [*node.args, *(keyword.value for keyword in node.keywords)]
+            handed = any(isinstance(each, ast.Name) and each.id == owner.symbol for each in given)
+        lineage = self.project.lineage(owner.text)
+        return handed and any(
+            attribute.function is not self.function
+            for each in lineage
+            for attribute in each.attributes.get(name, ())
+        )
 
     def _grown(self, node: ast.Call, positional: Sequence[Any], environment: Environment) -> None:
         """`items.append(x)` of a list that only this function has."""
@@ -946,7 +1033,7 @@ class _Run:
             case Local(home=home) if home is not None:
                 return self._inner_called(function, positional, keywords)
             case Local():
-                if self.elsewhere and not self.source.changes_default:
+                if self.elsewhere and not function.source.changes_default:
                     return UNTOLD_VALUE
                 return self.reader.result(function, positional, keywords, self.depth + 1, self.told.entered)
             case ClassName(text=text) if self.project.is_module(text):
@@ -968,7 +1055,8 @@ class _Run:
         fields = [each.target.id for each in text.node.body if _is_field(each)] if len(data) == 1 else []
         if len(positional) > len(fields):
             return UNTOLD_VALUE
-        return Record((*zip(fields, positional, strict=False), *keywords.items()))
+        given = {name: _alone(value) for name, value in keywords.items()}
+        return Record((*zip(fields, map(_alone, positional), strict=False), *given.items()))
 
     def _inner_called(self, function: Local, positional: list[Any], keywords: dict[str, Any]) -> Any:
         """A function that is defined inside this one: it reads the names as they are now."""
@@ -1029,10 +1117,8 @@ class _Run:
         self, owner: Module, text: ClassText, name: str, positional: list[Any], keywords: dict[str, Any]
     ) -> Any:
         """What a method of a part makes on the host; None where it makes nothing there."""
-        if self.elsewhere and not self.source.changes_default:
-            return None
         found = attribute_of(self, Object(text, owner.symbol), name)
-        if not isinstance(found, Local):
+        if not isinstance(found, Local) or (self.elsewhere and not found.source.changes_default):
             return None
         strays = any(_is_stray(each) for each in (*positional, *keywords.values()))
         if not (strays or makes_something(found.node)) or _lines(found.node) > _LONGEST:
@@ -1047,7 +1133,7 @@ class _Run:
             return UNTOLD_VALUE
         lineage = self.project.lineage(module.text)
         home = next((each for each in lineage if "forward" in each.methods), None)
-        if home is None:
+        if home is None or (self.elsewhere and not home.source.changes_default):
             return UNTOLD_VALUE
         forward = Local(home.methods["forward"], home.source, Object(module.text, module.symbol or "self"))
         return self.reader.result(forward, positional, keywords, self.depth + 1, self.told.entered)
@@ -1132,11 +1218,28 @@ class _Run:
         part = isinstance(before, Tensor) and before.where.kind == "part"
         if (part or isinstance(before, Record)) and self._is_own_record(owner):
             record = before if isinstance(before, Record) else Record((), before)
-            environment[owner] = record.given(name, value)
+            environment[owner] = record.given(name, _alone(value))
         elif isinstance(before, Record):
             environment[owner] = UNTOLD_VALUE
         else:
-            environment[f"{owner}.{name}"] = value
+            environment[f"{owner}.{name}"] = _alone(value)
+
+    def _give_data(self, owner: ast.expr, value: Any, environment: Environment) -> None:
+        """`owner.data = value` sends a tensor elsewhere, under all its names."""
+        before = self.value(owner, environment)
+        if not isinstance(before, Tensor):
+            return
+        _forget_place(environment, before.where)
+        match owner:
+            case ast.Name(id=name):
+                key = name
+            case ast.Attribute(value=ast.Name(id=name), attr=attr):
+                key = f"{name}.{attr}"
+            case _:
+                self.sent.add(ast.unparse(owner))
+                return
+        where = value.where if isinstance(value, Tensor) else NOWHERE
+        environment[key] = replace(before, where=where, made=None, scalar=None, sized=False, rank=0)
 
     def _give_entry(self, target: ast.Subscript, value: Any, environment: Environment) -> None:
         """`owner["name"] = value`, of a dictionary that no function inside this one has."""
@@ -1146,9 +1249,12 @@ class _Run:
         if not entry:  # any of them
             _forget_entries(environment, [owner.id])
         else:
-            if self.shared is None:
-                self.shared = _inner_names(self.body)
-            environment[entry] = UNTOLD_VALUE if owner.id in self.shared else value
+            environment[entry] = _alone(value) if self._is_own_table(owner.id) else UNTOLD_VALUE
+
+    def _is_own_table(self, name: str) -> bool:
+        if self.tables is None:
+            self.tables = own_tables(self.body)
+        return name in self.tables
 
     def _is_own_record(self, name: str) -> bool:
         if self.records is None:
@@ -1159,11 +1265,24 @@ class _Run:
         starred = [number for number, each in enumerate(node.elts) if isinstance(each, ast.Starred)]
         if starred:
             values = [
-                self.value(each.value if isinstance(each, ast.Starred) else each, environment)
+                _alone(self.value(each.value if isinstance(each, ast.Starred) else each, environment))
                 for each in node.elts
             ]
             return Spread(tuple(values[: starred[0]]), tuple(values[starred[-1] + 1 :]))
-        return Items(tuple(self.value(each, environment) for each in node.elts))
+        return Items(tuple(_alone(self.value(each, environment)) for each in node.elts))
+
+    def _dict(self, node: ast.Dict, environment: Environment) -> Any:
+        parts: dict[str, Any] = {}
+        told = True
+        for key, each in zip(node.keys, node.values, strict=True):
+            value = self.value(each, environment)
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                parts[key.value] = _alone(value)
+            else:
+                told = False
+                if key is not None:
+                    self.value(key, environment)
+        return Entries(tuple(parts.items())) if told else UNTOLD_VALUE
 
     def _subscript(self, node: ast.Subscript, environment: Environment) -> Any:
         owner, index = self.value(node.value, environment), self.value(node.slice, environment)
@@ -1175,6 +1294,9 @@ class _Run:
             left = owner.rank - _taken(node.slice)
             kept = left > 0 or _keeps_dimensions(node.slice, owner.scalar is False)
             return Tensor(owner.where, False if kept else None, owner.made, owner.role)
+        if isinstance(owner, Entries):
+            known = isinstance(index, Plain) and index.known
+            return dict(owner.parts).get(index.value, UNTOLD_VALUE) if known else UNTOLD_VALUE
         if isinstance(owner, Listed) and isinstance(node.slice, ast.Slice):
             return owner
         if isinstance(owner, Listed) and isinstance(index, Plain):
@@ -1219,7 +1341,7 @@ class _Run:
             self.assign(generator.target, _item(items), own)
             for test in generator.ifs:
                 self.value(test, own)
-        return Listed(self.value(node.elt, own), True)
+        return Listed(_alone(self.value(node.elt, own)), True)
 
     def _lambda(self, node: ast.Lambda, environment: Environment) -> Any:
         """A function without a name, as one that returns its expression."""
@@ -1313,6 +1435,28 @@ def _asks_for_tensor(test: ast.expr) -> tuple[str, bool]:
         case ast.BoolOp(op=ast.And(), values=values):
             asked = [_asks_for_tensor(each) for each in values]
             return next(((name, False) for name, denied in asked if name and not denied), ("", False))
+    return "", False
+
+
+def _may_be_tensor(kind: str) -> bool | None:
+    """Whether a tensor is of a class by its name; None where that is not told."""
+    names = {each.strip(" ()").rpartition(".")[2] for each in kind.replace("|", ",").split(",")} - {""}
+    return False if names <= _NO_TENSORS else None
+
+
+_SURE = ("made", "parameter", "buffer", "attribute")
+_NO_TENSORS = frozenset(
+    "ndarray dict list tuple str int float bool bytes set Mapping Sequence Module Path PathLike".split()
+)
+
+
+def _asks_for_none(test: ast.expr) -> tuple[str, bool]:
+    """The name that a condition compares with None, and whether it asks that it is something else."""
+    match test:
+        case ast.Compare(
+            left=ast.Name(id=name), ops=[ast.Is() | ast.IsNot() as how], comparators=[ast.Constant(None)]
+        ):
+            return name, isinstance(how, ast.IsNot)
     return "", False
 
 
@@ -1427,6 +1571,61 @@ def _handed_on(node: ast.Call) -> list[str]:
     owner = node.func.value if isinstance(node.func, ast.Attribute) else None
     given = (owner, *node.args, *(each.value for each in node.keywords))
     return [each.id for each in given if isinstance(each, ast.Name)]
+
+
+def _forget_place(environment: Environment, where: Where) -> None:
+    """Tensors of a place that may be one which is sent elsewhere."""
+    for name, value in environment.items():
+        if isinstance(value, Tensor) and value.where == where:
+            environment[name] = Tensor(NOWHERE)
+
+
+@lru_cache(maxsize=4096)
+def sends_given(function: Function) -> bool:
+    """Whether a function gives tensors other data, so that they may be elsewhere after it."""
+    return any(
+        isinstance(each, ast.Attribute) and each.attr == "data" and isinstance(each.ctx, ast.Store)
+        for each in nodes(function)
+    )
+
+
+def _alone(value: Any) -> Any:
+    """What something is where others may get at it, too: of a dictionary nothing is told any more."""
+    return UNTOLD_VALUE if isinstance(value, Entries) else value
+
+
+def own_tables(body: Sequence[ast.stmt]) -> frozenset[str]:
+    """Names of a function's dictionaries that are only asked for entries and methods, given entries, handed
+    on in calls and given back: no other name stands for them, and nothing holds them.
+    """
+    used = {node.id: 0 for each in body for node in nodes(each) if isinstance(node, ast.Name)}
+    fine: dict[str, int] = {}
+    for node in (each for statement in body for each in nodes(statement)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            used[node.id] += 1
+        for name in _uses_of_a_table(node):
+            fine[name] = fine.get(name, 0) + 1
+    return frozenset(name for name in used if used[name] == fine.get(name, 0)) - _inner_names(body)
+
+
+_HOLDERS = frozenset("append extend insert add setdefault update appendleft put push setattr partial".split())
+"""Methods and functions that keep what they are given."""
+
+
+def _uses_of_a_table(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Subscript(value=ast.Name(id=name)) | ast.Attribute(value=ast.Name(id=name)):
+            return [name]
+        case ast.Return(value=ast.Name(id=name)) | ast.For(iter=ast.Name(id=name)):
+            return [name]
+        case ast.Call() if called(node) not in _HOLDERS and not called(node)[:1].isupper():
+            given = [*node.args, *(each.value for each in node.keywords)]
+            return [each.id for each in given if isinstance(each, ast.Name)]
+        case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[ast.Name(id=name)]):
+            return [name]
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.Is() | ast.IsNot()]):
+            return [name]
+    return []
 
 
 def _forget_entries(environment: Environment, names: Iterable[str]) -> None:
@@ -1562,7 +1761,7 @@ def own_lists(body: Sequence[ast.stmt]) -> frozenset[str]:
     """Names of a function's lists that are only appended to, gone through, joined and given back: nobody
     else can put anything into them while the function runs.
     """
-    made: set[str] = set()
+    given: set[str] = set()
     used: dict[str, int] = {}
     fine: dict[str, int] = {}
     for node in (each for statement in body for each in nodes(statement)):
@@ -1570,12 +1769,19 @@ def own_lists(body: Sequence[ast.stmt]) -> frozenset[str]:
             case ast.Name(id=name, ctx=ast.Load()):
                 used[name] = used.get(name, 0) + 1
                 continue
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.List() | ast.ListComp()):
-                made.add(name)
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                given.add(name)
                 continue
+            case ast.AugAssign(target=ast.Name(id=name)):
+                used[name] = used.get(name, 0) + 1
         for name in _uses_that_add_nothing(node):
             fine[name] = fine.get(name, 0) + 1
-    return frozenset(name for name in made if used.get(name, 0) == fine.get(name, 0))
+    return frozenset(name for name in given if used.get(name, 0) == fine.get(name, 0))
+
+
+def _is_of_torch(node: ast.expr, source: SourceText) -> bool:
+    """Whether an expression is a call of torch's that gives a tuple, which nobody can change."""
+    return isinstance(node, ast.Call) and source.dotted(node.func).startswith("torch.")
 
 
 _JOINERS = frozenset(
@@ -1682,6 +1888,7 @@ _EXPRESSIONS: dict[type, Callable[[_Run, Any, Environment], Any]] = {
     ast.BoolOp: _Run._bool,
     ast.Tuple: _Run._items,
     ast.List: _Run._items,
+    ast.Dict: _Run._dict,
     ast.Subscript: _Run._subscript,
     ast.NamedExpr: _Run._walrus,
     ast.JoinedStr: _Run._plain,

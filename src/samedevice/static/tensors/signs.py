@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from samedevice.static.tensors.abstract import Items, Listed, Tensor, Where
@@ -147,6 +148,41 @@ def tensor_parameters(function: Function) -> set[str]:
             else:
                 open_names.add(each.arg)
     return annotated | _used_as_tensors(function, open_names)
+
+
+@lru_cache(maxsize=4096)
+def asked_names(function: Function) -> frozenset[str]:
+    """The names and attributes whose device a function asks for: `x` of `x.device`, `self.x` of
+    `self.x.device`.
+    """
+    found = set()
+    for node in nodes(function):
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr="device", ctx=ast.Load()):
+                found.add(name)
+            case ast.Attribute(
+                value=ast.Attribute(value=ast.Name(id=owner), attr=name), attr="device", ctx=ast.Load()
+            ):
+                found.add(f"{owner}.{name}")
+    return frozenset(found)
+
+
+def absent_parameters(function: Function) -> set[str]:
+    """The parameters that may be None, by their annotations and defaults."""
+    given = function.args
+    late = [*given.posonlyargs, *given.args]
+    pairs = [
+        *zip(reversed(late), reversed(given.defaults), strict=False),
+        *zip(given.kwonlyargs, given.kw_defaults, strict=True),
+    ]
+    found = {
+        each.arg for each, default in pairs if isinstance(default, ast.Constant) and default.value is None
+    }
+    for each in _parameters(function):
+        text = ast.unparse(each.annotation) if each.annotation is not None else ""
+        if "None" in text or "Optional" in text:
+            found.add(each.arg)
+    return found
 
 
 def _other_kinds(annotation: str) -> int:

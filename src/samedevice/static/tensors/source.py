@@ -342,8 +342,11 @@ def _values_of(value: ast.expr, count: int) -> list[ast.expr] | None:
 
 def nodes(root: ast.AST) -> list[ast.AST]:
     """A node with all that are inside it, in the order of `ast.walk`, in a third of its time; without those
-    that only say how a name is used.
+    that only say how a name is used. Of functions and classes, of which many ask, the list is kept.
     """
+    kept: list[ast.AST] | None = root.__dict__.get(_INSIDE)
+    if kept is not None:
+        return kept
     found = [root]
     for node in found:  # it grows meanwhile
         for value in _fields(node):
@@ -351,7 +354,13 @@ def nodes(root: ast.AST) -> list[ast.AST]:
                 found += [each for each in value if isinstance(each, ast.AST)]
             elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
                 found.append(value)
+    if isinstance(root, _SEVERAL_ASK):
+        setattr(root, _INSIDE, found)
     return found
+
+
+_INSIDE = "_samedevice_inside"
+_SEVERAL_ASK = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def _fields(node: ast.AST) -> list[object]:
