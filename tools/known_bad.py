@@ -89,7 +89,7 @@ def _found_row(case: Case) -> str:
     facts: dict[str, Any] = {
         "case": case.name,
         "package": seen["package"],
-        "module": seen["package"],
+        "module": seen["package"].replace("-", "_"),
         "bad": seen["version"],
         "subject": stem,
         "names": [] if alike else seen["classes"],
