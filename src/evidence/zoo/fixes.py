@@ -10,7 +10,8 @@ Needs: PyPI the first time, for old releases; transformers and accelerate.
 Each case runs on its bad version under `samedevice run --try-fixes`, which runs the program again with each
 change that is called safe, and with each patch. `own` are changes of the case's own script, `patch` those of
 the library. A case is clean when the last of these runs, with all changes that were kept, found nothing. A
-change has a literal where it writes a device down: `"cuda:0"`, `"cpu"`, `.cuda()`.
+change has a literal where it writes a device down: `"cuda:0"`, `"cpu"`, `.cuda()`; `.cpu()` is none for
+what reads on the host alone.
 
 Exit status 1 when a change that was kept has a literal, or fewer than two in three cases are clean.
 """
@@ -111,7 +112,9 @@ def outcome(subject: Subject) -> Outcome:
 
 
 def _read(subject: Subject, document: Mapping[str, Any], script: str) -> Outcome:
-    kept = [fix for finding in document["findings"] for fix in finding["fixes"] if fix["tried"] == "clean"]
+    tried = [(finding, fix) for finding in document["findings"] for fix in finding["fixes"]]
+    kept = [fix for _, fix in tried if fix["tried"] == "clean"]
+    literals = (writes_device(fix["diff"], finding) for finding, fix in tried if fix["tried"] == "clean")
     fixing = document["fixing"]
     return Outcome(
         subject.group,
@@ -119,19 +122,23 @@ def _read(subject: Subject, document: Mapping[str, Any], script: str) -> Outcome
         len(document["findings"]),
         sum(Path(fix["file"]).name == Path(script).name for fix in kept),
         sum(Path(fix["file"]).name != Path(script).name for fix in kept),
-        sum(writes_device(fix["diff"]) for fix in kept),
+        sum(literals),
         fixing["left_with_patches"],
         fixing["runs"],
     )
 
 
-def writes_device(diff: str) -> bool:
-    """Whether a diff writes a device that the lines before it did not have."""
+def writes_device(diff: str, finding: Mapping[str, Any]) -> bool:
+    """Whether a diff writes a device that the lines before it did not have.
+
+    `.cpu()` writes none down for what reads on the host whatever its other operands are on: NumPy, lengths.
+    """
+    host = finding["cause"] == "numpy-of-gpu-tensor" or " on the host" in finding["title"]
     lines = [line for line in diff.splitlines() if not line.startswith(("---", "+++"))]
     old, new = (
         _LITERAL.findall("\n".join(line[1:] for line in lines if line.startswith(sign))) for sign in "-+"
     )
-    return any(new.count(each) > old.count(each) for each in new)
+    return any(new.count(each) > old.count(each) for each in new if not (host and each == ".cpu("))
 
 
 def totals(outcomes: Iterable[Outcome]) -> list[str]:
