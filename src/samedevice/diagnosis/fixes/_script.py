@@ -740,6 +740,10 @@ def _move_of(script: Script, model: str | None) -> Place | None:
     return Place(script.file, found[0].lineno, "") if len(found) == 1 else None
 
 
+_LOADS = re.compile(r"\b(?:from_\w+|load\w*)\(")
+"""A call that reads a model from a file."""
+
+
 def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The model to where its inputs are."""
     weight = guilty or next((each for each in failure.weights if each.device == "cpu"), None)
@@ -748,6 +752,9 @@ def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None
     if (kept := container_fix(failure, script) or attached_fix(failure, script, weight)) is not None:
         return [kept]
     made = None if script is None else _made_of(failure, script)
+    from_file = weight.decision is not None and weight.decision.kind == "outside"
+    if from_file and made is not None and not _LOADS.search(ast.unparse(made)):
+        made = None  # the model that runs came out of a file, it is not the one that this line makes
     diff, target = None, None
     if script is not None and made is not None:
         target = target_at(failure, script, weight, made.lineno)

@@ -160,7 +160,8 @@ def _after_the_model(failure: Failure) -> Hint | None:
         kept = text.startswith("self.") or operand.kept_by is not None
         moved = text.isidentifier() and failure.flow.moves_a_copy(text)
         if moved or (not kept and failure.handed_down(operand)):
-            came = Phrase("rules.extra-input-on-wrong-device.from-input", operand=failure.written(operand))
+            key = "rules.extra-input-on-wrong-device.from-input"
+            came = Phrase(key, operand=failure.written(operand), device=operand.device)
             return Hint(6.2, came, operand.name)
     return None
 
@@ -245,8 +246,8 @@ RULE = Rule(
             "zh": "让 {operand} 留在主机上，或在这次调用时取回主机：{operand}.cpu()",
         },
         "from-input": {
-            "en": "{operand} was computed from an input on the host",
-            "zh": "{operand} 由 CPU 上的输入计算而来",
+            "en": "{operand} was computed from an input on {device}",
+            "zh": "{operand} 由 {device} 上的输入计算而来",
         },
     },
     page={"en": __doc__ or "", "zh": _CHINESE},

@@ -141,8 +141,8 @@ def _stayed(operand: Operand) -> bool:
     newest = operand.decision
     if newest is None or operand.device != "cpu" or not (operand.role or newest.name):
         return False
-    if newest.kind in ("created", "loaded"):
-        return True
+    if newest.kind in ("created", "loaded") or (newest.kind == "outside" and operand.role is not None):
+        return True  # `outside`: memory of a file that a loader mapped
     # Made from another module's weight, which was taken to the host for that.
     built = newest.at is not None and newest.at.function == "__init__"
     return newest.kind == "placed" and built and any(each.kind == "placed" for each in operand.lineage[1:])
