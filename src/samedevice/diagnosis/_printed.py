@@ -41,21 +41,27 @@ def read_printed(report: Report) -> Reading | None:
 
 
 def _made_in_the_text(report: Report) -> Reading | None:
-    """An operand of the failing statement is made without a device in a line that the text shows."""
+    """An operand of the failing statement is made without a device in a line that the text shows, and nothing
+    there moves it.
+    """
     if device_pattern(report.devices) != "host" or report.at is None:
         return None
     read = _read_in(report.at.code)
+    beside = report.beside.text if report.beside is not None else ""
+    text = "\n".join((beside, *report.pieces, report.code))
     for name in sorted(read[0] if read is not None else ()):
-        made = re.search(rf"\b{name}\s?=(?!=){_MADE_BARE}", report.words)
-        if made is not None:
+        word = re.escape(name)
+        made = re.search(rf"\b{word}\s?=(?!=){_MADE_BARE}", text)
+        moved = re.search(rf"\b{word}\.(?:to|cuda)\(|\b{word}\s?=(?!=)[^\n]{{0,120}}\.(?:to|cuda)\(", text)
+        if made is not None and moved is None:
             reason = Phrase("because.line", text=_brief(made[0]))
             return Reading("tensor-created-on-wrong-device", (reason,), guilty=name)
     return None
 
 
 _MADE_BARE = (
-    r"[^\n=;`]{0,80}\b(?:torch|th)\.(?:zeros|ones|tensor|arange|eye|full|empty|linspace|randn?|randint)\("
-    r"(?:(?!device|\.cuda|\.to\()[^\n`;]){0,80}"
+    r"[^\n=;`]{0,80}\b(?:torch|th)\.(?:zeros|ones|tensor|arange|eye|full|empty|linspace|randn?|randint)"
+    r"\((?:(?!device)[^\n`;()]|\([^\n()]{0,60}\)){0,80}\)(?!\s?\.(?:to|cuda)\()"
 )
 
 

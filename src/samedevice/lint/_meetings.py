@@ -122,8 +122,8 @@ def _counts(meeting: Meeting, operand: tuple[ast.expr, Tensor]) -> bool:
 
 
 def _comes_from_host(file: LintedFile, around: Around, value: object, deeper: int = 3) -> bool:
-    """Whether a tensor is on the host, or all that it follows is what a private function is given, and every
-    call gives it from the host.
+    """Whether a tensor is on the host, or all that it follows is what a function is given, and every call
+    gives it from the host; the function is private, or no other file of its package has its name.
     """
     if not isinstance(value, Tensor):
         return False

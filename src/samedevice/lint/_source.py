@@ -250,8 +250,8 @@ class LintedFile:
         return bool(named) and len(named) == len(called_names)
 
     def given(self, around: Around, name: str) -> list[tuple[Around, object]]:
-        """What the calls in this file give a parameter of a function, and where they stand; nothing where
-        others may call it: one of a package may be public if no other file of it has its name.
+        """What the calls in this file give a parameter of a function, and where they stand; nothing where it
+        is public and in no package.
         """
         function = around.function
         if function is None or function.name.startswith("__") or function.name in _CALLED_BY_TORCH:

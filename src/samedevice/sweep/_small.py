@@ -71,10 +71,7 @@ def smallest(recipe: Recipe, values: Mapping[str, Any]) -> Made:
             break
         if whole:
             try:
-                small = (
-                    shrunk(values, scale) if recipe.tiny is None or scale != _TINY else recipe.tiny(values)
-                )
-                config = recipe.configure(small)
+                config = recipe.configure(_in_size(recipe, values, scale))
                 built[scale] = _built(recipe, config), config
             except Exception as error:  # anything: it is foreign code
                 reason = reason or f"build: {reason_of(error)}"

@@ -444,7 +444,12 @@ KINDS: tuple[Kind, ...] = (
         "is_cuda() to be true",
         r"Expected (?P<argument>\w{1,40})\.(?:is_cuda\(\)|device\(\)\.is_cuda\(\)) to be true, but got false",
     ),
-    _row("needs-gpu", "not implemented on", r"not implemented on (?:the )?CPU\b"),
+    _row(
+        "needs-gpu",
+        "not implemented on",
+        r"(?:Runtime|NotImplemented)Error: [^\n:.]{0,80}\bnot implemented on (?:the )?CPU\b",
+        weak=True,
+    ),
     _row(
         "needs-gpu",
         "tensor was not cuda",

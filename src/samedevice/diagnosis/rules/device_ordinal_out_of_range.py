@@ -39,7 +39,7 @@ The number of GPUs is not in the message: compare with `nvidia-smi -L` and the e
 
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Rule, said, shown, sign
+from samedevice.diagnosis._rule import Rule, anywhere, said, shown, sign
 
 _CHINESE = """rank 或 GPU 编号超出了可见的 GPU。
 
@@ -77,6 +77,11 @@ CUDA_VISIBLE_DEVICES=6,7 torchrun --nproc_per_node 2 train.py
 - [CUDA_VISIBLE_DEVICES](https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#env-vars)
 """
 
+_NAMED_PLACE = (
+    r"map_location\s*=\s*(?=\S)(?!None|['\"](?:cpu|cuda:0)|['\"]cuda['\"]|torch\.device\(['\"]cpu|lambda|\{)"
+)
+"""A file is read onto a device that the call names: then the message is about that one."""
+
 RULE = Rule(
     code="SD137",
     name="device-ordinal-out-of-range",
@@ -99,7 +104,8 @@ RULE = Rule(
         sign(
             12,
             said("deserialize"),
-            shown(r"map_location\s?=\s?(?!None|['\"](?:cpu|cuda:0)|torch\.device\(['\"]cpu|lambda)"),
+            anywhere(r"device_count|CUDA device [1-9]"),
+            shown(_NAMED_PLACE),
         ),
     ),
 )

@@ -87,7 +87,7 @@ device-side assert 的原因很多，最常见的是索引真的越界。请加�
 """
 
 _HAS_A_GPU = (
-    r"\b(?:RTX|GTX|Tesla|Quadro)\b|\b[1-5]0[5-9]0 ?(?:ti|super)?\b|\b(?:A|V|H)100\b|\bmy (?:GPU|card|graphics card)\b"
+    r"\b(?:RTX|GTX|Tesla|Quadro)\b|\b[1-5]0[5-9]0 ?(?:ti|super)\b|\b(?:GPU|card|显卡)\b[^.\n]{0,16}\b[1-5]0[5-9]0\b|\b(?:A|V|H)100\b|\bmy (?:GPU|card|graphics card)\b"
     r"|\bnvidia-smi\b|(?:我的|有|用的?是?)(?:显卡|GPU|N卡)|\bcu\d{3}\b"
 )
 """That the machine has a GPU, or a build that is meant for one."""

@@ -241,7 +241,7 @@ RULE = Rule(
         ),
         sign(7, said("same-device argument-device", argument="^target$")),
         sign(6, said("same-device", argument="^loss$")),
-        sign(7, said("needs-host"), anywhere(r"\b\w*loss\w*\(")),
+        sign(7, said("needs-host"), anywhere(r"struct THCuda\w+"), anywhere(r"\b\w*loss\w*\(")),
         sign(
             4.2,
             said("same-device argument-device", devices="host"),

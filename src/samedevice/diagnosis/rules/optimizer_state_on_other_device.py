@@ -186,7 +186,8 @@ RULE = Rule(
             line(r"\b(?:add|mul|sub|div|copy|lerp|addcmul|addcdiv|sqrt|dot)_?\b|grad"),
         ),
         sign(5.2, said("same-device argument-device", devices="host"), below(_STEPS)),
-        sign(5, said("needs-gpu"), anywhere(r"multi_tensor_apply|optimi[sz]er\.step\(")),
+        sign(5, said("needs-gpu"), anywhere(r"multi_tensor_apply")),
+        sign(5, said("needs-gpu"), below(_STEPS)),
         sign(6, said("needs-gpu triton-pointer"), inside(r"optimi[sz]er", last=2)),
         sign(5.5, line(r"exp_avg\w*|state_steps|addcdiv|addcmul|lerp_|step_t\b|ema_|shadow_param")),
         sign(

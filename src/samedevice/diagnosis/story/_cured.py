@@ -22,7 +22,7 @@ _CURED = (
 _HELPED = Pattern(rf"{GOES}|{_CURED}", _FLAGS)
 _SOLVED = Pattern(_CURED, _FLAGS)
 _ACT = Pattern(
-    r"\b(?:add(?:ed|ing|s)?|insert\w*|after|when I|once I|as soon as I|if I|if (?:you|we)|by|chang(?:e|ed|ing)|modif\w+|edit(?:ed|ing)|patch(?:ed|ing)|replac\w+|manual\w*|explicit\w*|had to|have to|need(?:ed|s)? to|should|must|just|simply|fix|solution|workaround|instead)\b"
+    r"\b(?:add(?:ed|ing|s)?|insert\w*|after|when I|once I|as soon as I|if I|if (?:you|we)|by|chang(?:e|ed|ing)|modif\w+|edit(?:ed|ing)|patch(?:ed|ing)|replac\w+|manual\w*|explicit\w*|had to|have to|need(?:ed|s)? to|should|must|fix|solution|workaround|instead)\b"
     r"|加(?:了|上|一)|补(?:了|上|一)|改(?:成|为|了)|换成|手动|之后|以后|需要|应该|只要",
     _FLAGS,
 )
@@ -87,11 +87,19 @@ def helped_by_a_move(told: Told, report: Report) -> Reading | None:
         led_in = number and sentences[number - 1].rstrip().endswith((":", "："))
         changed = _ACT.search(sentence) or (led_in and _ACT.search(sentences[number - 1]))
         behind = sentences[number + 1 : number + 1 + _FAR] if changed else []
-        if not _helped(sentence, _HELPED if changed else _SOLVED, behind):
+        if _OF_ANOTHER_RUN.search(sentence) or not _helped(sentence, _HELPED if changed else _SOLVED, behind):
             continue
+        solved = _SOLVED.search(" ".join((sentence, *behind))) is not None
         for name in _moves(sentence):
-            return _reading(name, told, report)
+            return _reading(name, told, report, solved=solved)
     return None
+
+
+_OF_ANOTHER_RUN = Pattern(
+    r"\b(?:one|a single|single|1) (?:GPU|card)\b|\bon (?:the )?CPU\b|\b(?:until|but|only|except|then)\b|单卡|直到|但",
+    _FLAGS,
+)
+"""That it is told of what worked before, or elsewhere."""
 
 
 def _moves(sentence: str) -> list[str]:
@@ -113,18 +121,19 @@ def _helped(sentence: str, words: Pattern, behind: list[str]) -> bool:
     return False
 
 
-def _reading(name: str, told: Told, report: Report) -> Reading | None:
+def _reading(name: str, told: Told, report: Report, *, solved: bool) -> Reading | None:
     if not ends(told, report):
         return None
     role = _role(name)
     cause = _CAUSES.get(role or "")
     reasons = (Phrase("because.told-helped", thing=name.strip()),)
+    outranks = ABOVE_LINES if solved else ABOVE_LINES[:1]
     if cause is None:
         others = ("extra-input-on-wrong-device", "module-left-on-other-device")
         return Reading(
-            "tensor-created-on-wrong-device", reasons, others, guilty=name, sure=False, outranks=ABOVE_LINES
+            "tensor-created-on-wrong-device", reasons, others, guilty=name, sure=False, outranks=outranks
         )
-    return Reading(cause, reasons, _OTHERS.get(cause, ()), guilty=name, outranks=ABOVE_LINES)
+    return Reading(cause, reasons, _OTHERS.get(cause, ()), guilty=name, outranks=outranks)
 
 
 def _role(name: str) -> str | None:

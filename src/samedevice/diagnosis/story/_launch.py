@@ -192,4 +192,4 @@ _KEPT_ON_GPU = Pattern(
 """A tensor that a module keeps as a plain attribute on a GPU."""
 
 
-_REPLICATES = r"(?<!Distributed)DataParallel\b|\bdata_parallel\b|\bDP\b(?! ?=)"
+_REPLICATES = r"(?<!Distributed)DataParallel\b|\bdata_parallel\b"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 
+from samedevice.diagnosis._rule import SEVERAL_GPUS
 from samedevice.diagnosis.paste import Pattern, Report, Told
 from samedevice.diagnosis.story._facts import (
     FIRST,
@@ -24,10 +25,16 @@ def several_gpus_give_other_values(told: Told, report: Report) -> Reading | None
     """The same program is right on fewer GPUs, and on more of them its values are wrong without an error."""
     if not (told.says(_OTHER_VALUES) and told.says(rf"{_FEWER_RIGHT}|{_ONLY_THE_DEVICE}")):
         return None
+    if told.says(_HALF) or not (
+        told.gpus > 1 or told.says(rf"{SEVERAL_GPUS}|{_ONLY_THE_DEVICE}|{_MORE_THAN_ONE}")
+    ):
+        return None
     return Reading("hardware-or-driver", (Phrase("because.told-more-gpus"),))
 
 
 _ONLY_THE_DEVICE = r"\bonly differs? in the (?:\w+ )?(?:device|GPU|card)|\bdiffers? only in the (?:\w+ )?(?:device|GPU|card)|只(?:有|是)[^。\n]{0,8}(?:设备|卡|GPU)[^。\n]{0,4}不(?:同|一样)"
+_HALF = r"--no-half|\bfp16\b|\bfp32\b|half precision|半精度"
+_MORE_THAN_ONE = r"\b(?:two|three|four|eight|both|several|multiple|multi-?)\s?(?:\w+ )?(?:GPUs?|cards)\b|[多两双]\s?(?:张|块)?(?:卡|GPU)|\bmore than (?:one|1)\b"
 _FEWER_RIGHT = (
     rf"(?:\bone|single|1|each) (?:GPU|card)\b(?:(?!, (?:with|but|while) )[^.;\n]){{0,40}}{RIGHT}|{RIGHT}[^.;\n]{{0,30}}(?:\bone|single|1) (?:GPU|card)\b"
     r"|(?:单|一|两|任意两?|每)(?:张|块)?(?:卡|GPU)[^。；\n]{0,8}(?:正常|没问题|可以|是对的)"

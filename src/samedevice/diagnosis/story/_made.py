@@ -43,7 +43,8 @@ def kept_in_code(told: Told, report: Report) -> Reading | None:
 
 
 _KEPT_IN_CODE = Pattern(
-    r"\bself\.(?P<name>\w{1,40}) ?= ?torch\.(?:zeros|ones|tensor|arange|full|eye|empty|linspace|randn?)\((?:(?!device)[^\n]){0,100}"
+    r"\bself\.(?P<name>\w{1,40}) ?= ?torch\.(?:zeros|ones|tensor|arange|full|eye|empty|linspace|randn?)"
+    r"\((?:(?!device)[^\n()]|\([^\n()]{0,60}\)){0,100}\)(?!\s?\.(?:to|cuda)\()"
 )
 
 
@@ -58,10 +59,13 @@ def kept_tensor_indexed(told: Told, report: Report) -> Reading | None:
         return None
     reason = Phrase("because.line", text=found[0])
     others_ = ("loss-or-label-on-other-device", "module-left-on-other-device")
-    return Reading("tensor-created-on-wrong-device", (reason,), others_, guilty=found["name"])
+    sure = len(_INDEXED.findall(told.text)) == 1
+    return Reading("tensor-created-on-wrong-device", (reason,), others_, guilty=found["name"], sure=sure)
 
 
-_INDEXED = Pattern(r"\b(?P<name>self(?:\.\w{1,40}){1,3}?)(?:\.(?:gather|index_select|take)\(|\[)[^\n]{0,60}")
+_INDEXED = Pattern(
+    r"\b(?P<name>self(?:\.\w{1,40}){1,3}?)(?:\.(?:gather|index_select|take)\(|\[(?!\d{1,3}\]\s?\())[^\n]{0,60}"
+)
 
 
 def computed_on_the_host(told: Told, report: Report) -> Reading | None:
@@ -87,7 +91,7 @@ def returned_on_the_host(told: Told, report: Report) -> Reading | None:
     reason = Phrase("because.told-returned", text=default[0])
     causes = ("module-left-on-other-device", "tensor-created-on-wrong-device")
     cause, other = causes if told.says(_OF_A_MODEL) else causes[::-1]
-    return Reading(cause, (reason,), (other,))
+    return Reading(cause, (reason,), (other,), sure=False)
 
 
 _OF_A_MODEL = r"\b\w*(?:model|module|net|convert\w*)\b|mat2|\bweights?\b"
@@ -95,7 +99,7 @@ _OF_A_MODEL = r"\b\w*(?:model|module|net|convert\w*)\b|mat2|\bweights?\b"
 
 _RETURNS_ON_HOST = Pattern(
     r"\boutputs?\b[^.\n]{0,16}\b(?:will |would )?(?:always |still )?(?:is|are|be|stays?|comes? out)\b (?:always |still )?on (?:the )?CPU\b|\b[\w.]{2,40}\(\)?`? (?:does(?:n'?t| not)|never) (?:return|give|produce)s? (?:a |an )?(?:cuda|GPU) tensor"
-    r"|\b(?:does(?:n'?t| not)|do not|don'?t|without) pass(?:ing|ed)?\b[^.\n]{0,24}\b(?:through|on|along|down|device)\b|(?:在|于)\s?CPU\s?(?:上)?(?:计算|创建|生成|构造|初始化)"
+    r"|(?<!\bI )(?<!\bwe )\b(?:does(?:n'?t| not)|do not|don'?t|without) pass(?:ing|ed)?\b[^.\n]{0,24}\b(?:through|on|along|down|device)\b|(?:在|于)\s?CPU\s?(?:上)?(?:计算|创建|生成|构造|初始化)"
     r"|\b[\w.]{2,40}\(\)?`? (?:always )?(?:returns|gives|produces|creates) (?:a |an )?(?:tensor on (?:the )?CPU|CPU tensor)",
     re.IGNORECASE | re.ASCII,
 )

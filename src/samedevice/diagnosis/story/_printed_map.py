@@ -29,32 +29,34 @@ def towers_by_the_map(told: Told, report: Report) -> Reading | None:
     """The printed map puts the token embedding and another tower of the model on different GPUs."""
     if not fails(told, report):
         return None
-    entries = list(_entries(told.text))
-    tokens = next(((name, gpu) for name, gpu in entries if _TOKENS.search(name)), None)
-    if tokens is None or len(entries) < _LEAST:
-        return None
-    tower = next(((name, gpu) for name, gpu in entries if _TOWER.search(name) and gpu != tokens[1]), None)
-    if tower is None:
-        return None
-    reasons = tuple(
-        Phrase("because.told-placed", thing=name, device=f"cuda:{gpu}") for name, gpu in (tower, tokens)
-    )
-    others = ("block-split-across-devices", "input-not-on-embedding-device")
-    return Reading("embedding-streams-on-different-devices", reasons, others)
+    for placed in _maps(told.text):
+        tokens = next((name for name in placed if _TOKENS.search(name)), None)
+        tower = next(
+            (name for name in placed if tokens and _TOWER.search(name) and placed[name] != placed[tokens]),
+            None,
+        )
+        if tokens is None or tower is None:
+            continue
+        reasons = tuple(
+            Phrase("because.told-placed", thing=name, device=f"cuda:{placed[name]}")
+            for name in (tower, tokens)
+        )
+        others = ("block-split-across-devices", "input-not-on-embedding-device")
+        return Reading("embedding-streams-on-different-devices", reasons, others)
+    return None
 
 
 def block_cut_by_the_map(told: Told, report: Report) -> Reading | None:
     """The printed map puts parts of one numbered layer on different GPUs."""
     if not fails(told, report):
         return None
-    placed: dict[str, int] = {}
-    for name, gpu in _entries(told.text):
-        layer = _WITHIN.match(name)
-        if layer is None:
-            continue
-        if placed.setdefault(layer[1], gpu) != gpu:
-            reason = Phrase("because.told-map-cuts", thing=layer[1])
-            return Reading("block-split-across-devices", (reason,), ("device-map-incomplete-or-wrong",))
+    for placed in _maps(told.text):
+        layers: dict[str, int] = {}
+        for name, gpu in placed.items():
+            layer = _WITHIN.match(name)
+            if layer is not None and layers.setdefault(layer[1], gpu) != gpu:
+                reason = Phrase("because.told-map-cuts", thing=layer[1])
+                return Reading("block-split-across-devices", (reason,), ("device-map-incomplete-or-wrong",))
     return None
 
 
@@ -62,6 +64,16 @@ _WITHIN = Pattern(r"((?:[a-z_]\w*\.)+\d{1,3})\.[a-z_]", _FLAGS)
 """A part of a numbered layer: `transformer.h.26.mlp`."""
 
 
-def _entries(text: str) -> Iterator[tuple[str, int]]:
+def _maps(text: str) -> Iterator[dict[str, int]]:
+    """The maps that a text prints, in order: a brace, or a module that comes again, begins another one."""
+    placed: dict[str, int] = {}
+    end = 0
     for each in _ENTRY.finditer(text):
-        yield each["module"], int(each["gpu"])
+        if each["module"] in placed or "}" in text[end : each.start()]:
+            if len(placed) >= _LEAST:
+                yield placed
+            placed = {}
+        placed[each["module"]] = int(each["gpu"])
+        end = each.end()
+    if len(placed) >= _LEAST:
+        yield placed

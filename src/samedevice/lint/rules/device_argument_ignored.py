@@ -40,7 +40,7 @@ Safe: values, types and shapes stay as they are.
 
 ## Known limits
 
-Off by default: of the few findings in libraries that nobody had read, most were no bugs. Tensors of no
+Off by default: it is often wrong, since the host may be what is meant. Tensors of no
 dimensions are left out, and so are constructors, tests, and functions that prepare data; also what is an
 index, is read on the host, is put into another tensor, or is sent somewhere later. Where the function does
 nothing with its device, only `return` statements count, with the parts of a tuple or a dictionary that is
@@ -141,7 +141,7 @@ def rotation(length: int, dim: int, device: torch.device):
 
 ## 已知局限
 
-默认不启用：在没人读过的库里，为数不多的提示大多不是问题。零维张量不算，构造函数、测试和准备数据的函数也
+默认不启用：它常常误报，因为本意可能就是放在 CPU 上。零维张量不算，构造函数、测试和准备数据的函数也
 不算；作为索引的、在内存里读取的、写进别的张量的、之后被移走的也不算。参数根本没有用到时，只看 `return` 语句，
 以及直接写在那里的元组或字典的各个部分。
 

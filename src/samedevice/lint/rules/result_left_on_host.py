@@ -57,7 +57,7 @@ from collections.abc import Iterator
 from samedevice.lint._given_back import Given, Results, Stray, results
 from samedevice.lint._rule import Hit, LintRule
 from samedevice.lint._source import LintedFile, short
-from samedevice.messages import Phrase
+from samedevice.messages import Phrase, Several
 from samedevice.static.tensors import HOST, OTHER, absent_parameters
 
 
@@ -94,7 +94,7 @@ def _is_one_way(file: LintedFile, stray: Stray) -> bool:
 
 
 def _told(given: Given, of: tuple[str, ...] | list[str]) -> Phrase:
-    named = " or ".join(each.partition(":")[0] for each in of)
+    named = Several(tuple(each.partition(":")[0] for each in of))
     return RULE.phrase("other-way", line=str(given.node.lineno), part=short(given.node, 40), of=named)
 
 
@@ -140,7 +140,7 @@ def picked(scores: torch.Tensor, least: float):
 ## 已知局限
 
 默认不启用：调用者可能只在内存里看这个返回值。零维张量不算，构造函数、测试、准备数据的函数也不算，跟随可能
-为 None的参数的返回值也不算。只看 `return` 语句，以及直接写在那里的元组或字典的各个部分。
+为 None 的参数的返回值也不算。只看 `return` 语句，以及直接写在那里的元组或字典的各个部分。
 
 ## 参考
 
