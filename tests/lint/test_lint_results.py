@@ -227,3 +227,17 @@ def test_what_a_part_gave_may_be_a_tuple_where_a_function_asks(codes):
             return x + first(self.body({}))
     """
     assert codes(text.format("x"), "SD201") == ["SD201"]
+
+
+def test_a_branch_that_torch_chooses_is_not_where_its_question_is(codes):
+    text = """
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.ones(3))
+
+        def forward(self, x):
+            y = torch.cond(torch.zeros(1, dtype=torch.bool), torch.sin, torch.cos, (x,))
+            return self.w * y
+    """
+    assert codes(text, "SD201") == []
