@@ -91,12 +91,33 @@ def test_a_tiny_row_end_to_end():
     )
 
 
+def test_packed_weights_are_counted_by_hand():
+    """Four bits a number, 16 and 4 for each group and output, four bytes for each input."""
+    predicted = predict(row(precision={"parameters": "GPTQ-Int4", "compute": "fp16"}))
+    hidden, inner, vocabulary, layers = 64, 128, 512, 2
+
+    def packed(inputs, outputs):
+        groups = -(-inputs // 128)
+        return inputs * outputs // 2 + groups * outputs * 2 + groups * outputs // 2 + inputs * 4
+
+    layer = (
+        2 * packed(hidden, hidden)
+        + 2 * packed(hidden, 32)
+        + 2 * packed(hidden, inner)
+        + packed(inner, hidden)
+    )
+    others = 2 * (vocabulary * hidden + layers * (hidden + 2 * 32 + 2 * hidden) + hidden)
+    assert layers * layer + others <= predicted.parts["load"] < layers * layer + others + 60_000
+    assert predicted.how == "run, stand-ins for packed products"
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"torch_compile": True}, "compiled"),
         ({"gpu": {"family": "MI300X"}}, "GPU MI300X"),
-        ({"precision": {"parameters": "GPTQ-Int4"}}, "quantized kernels"),
+        ({"precision": {"parameters": "AWQ int4, group 128, GEMM kernels"}}, "quantized kernels"),
+        ({"precision": {"parameters": "GPTQ-Int4"}, "task": "finetune"}, "quantized kernels"),
         ({"parallelism": {"tp": 2, "pp": 1}}, "parallel by tp"),
         ({"inference": {"batch": 1}}, "prompt not stated"),
         ({"model": {"name": "some"}}, "dimensions of the model unknown"),

@@ -112,7 +112,9 @@ def _refusal(row: Row) -> str | None:
         (row["torch_compile"] not in (None, False), "compiled"),
         ("float8" in precision or "fp8" in precision or "mxfp8" in precision, "fp8 kernels"),
         (
-            bool(re.search(r"awq|gptq|int4|int8|nf4|fp4|8-bit", precision)) and row.source != "fsdp_qlora",
+            bool(re.search(r"awq|gptq|int4|int8|nf4|fp4|8-bit", precision))
+            and row.source != "fsdp_qlora"
+            and not _packed(row),
             "quantized kernels",
         ),
         ("Megatron" in framework, "Megatron and TransformerEngine"),
@@ -124,6 +126,14 @@ def _refusal(row: Row) -> str | None:
 
 
 # -- inference
+
+
+def _packed(row: Row) -> re.Match[str] | None:
+    """The kind and the bits of packed weights whose memory is known; None for all other runs."""
+    if row["task"] != "inference" or row["n_gpus"] != 1 or row.source not in ("qwen1", "qwen25", "qwen3"):
+        return None
+    precision = str((row["precision"] or {}).get("parameters", "")).lower()
+    return re.fullmatch(r"(gptq|awq)[- ]int([48])", precision)
 
 
 def config_of(row: Row) -> Mapping[str, Any]:
@@ -160,6 +170,8 @@ def _generation(row: Row) -> Prediction:
     asked = row["inference"] or {}
     if not asked.get("prompt_tokens") or not asked.get("generated_tokens"):
         raise NotCovered("prompt not stated")
+    if _packed(row):
+        return _packed_generation(row)
     work = Workload(asked["batch"], asked["prompt_tokens"], asked["generated_tokens"])
     machine = machine_of(row)
     source = find_model(config_of(row), _dtype(row))
@@ -178,6 +190,34 @@ def _generation(row: Row) -> Prediction:
     phases["libraries"] = extra
     allocated = sum(peak.allocated for peak in trial.peaks) + extra
     return Prediction(allocated, sum(peak.reserved for peak in trial.peaks) + extra, how, phases)
+
+
+def _packed_generation(row: Row) -> Prediction:
+    """The same with packed weights, whose kernels are stand-ins."""
+    import torch
+
+    from evidence.memory.quantized_generation import QuantizedGeneration
+    from samedevice.runtime import VirtualMachine
+
+    asked, found = row["inference"], _packed(row)
+    assert found is not None
+    run = QuantizedGeneration(
+        config_of(row),
+        int(found[2]),
+        found[1] == "gptq",
+        asked["batch"],
+        asked["prompt_tokens"],
+        asked["generated_tokens"],
+    )
+    machine = machine_of(row)
+    with VirtualMachine(machine, on_mismatch="raise"):
+        load, prompt, last = run.peaks()
+        reserved = torch.cuda.max_memory_reserved()
+    extra = blas_workspace(machine.gpus[0])
+    parts = {"load": load, "prompt": prompt, "last": last, "libraries": extra}
+    return Prediction(
+        max(prompt, last) + extra, reserved + extra, "run, stand-ins for packed products", parts
+    )
 
 
 def _dtype(row: Row) -> str:
