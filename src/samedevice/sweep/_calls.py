@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from types import SimpleNamespace
 from typing import Any
 
 from samedevice.sweep._case import Given
 from samedevice.sweep._inputs import Sizes, make
+from samedevice.sweep._tables import read_table
 
 TABLE = "inputs-diffusers.toml"
 
@@ -33,7 +32,7 @@ class _Calls:
 
 @cache
 def _calls() -> _Calls:
-    data = tomllib.loads(files("samedevice.sweep").joinpath(TABLE).read_text("utf-8"))
+    data = read_table(TABLE)
     rows = tuple(_Row(tuple(r["names"]), r["form"], r.get("needed", False)) for r in data["call"])
     return _Calls(data["call-sizes"], rows)
 

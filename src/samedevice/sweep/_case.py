@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -49,6 +50,19 @@ class Case:
     """How a script makes it: library, class, class of its configuration, and what that is given."""
     folder: str | None = None
     """Where its checkpoint lies, as soon as there is one."""
+
+    def saved(self) -> str:
+        """The folder of its checkpoint; the model writes one where there is none. Most models nobody asks."""
+        if self.folder is None:
+            self.folder = saved(self.model)
+        return self.folder
+
+
+def saved(model: Any) -> str:
+    """A new folder that a model was saved to."""
+    folder = tempfile.mkdtemp(prefix="samedevice-sweep-")
+    model.save_pretrained(folder)
+    return folder
 
 
 @dataclass(frozen=True, slots=True)

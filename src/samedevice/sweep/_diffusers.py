@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import inspect
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from samedevice.sweep._case import Case, Listed, Untried
+from samedevice.sweep._parts import arguments_of
 from samedevice.sweep._pipelines import is_pipeline, pipeline_case
 from samedevice.sweep._placing import loaded_case, with_placement
 from samedevice.sweep._small import Recipe, below, reason_of, smallest
@@ -84,8 +84,7 @@ def _model_case(model_class: Any) -> Case:
 
 def _defaults(model_class: Any) -> dict[str, Any]:
     """What its constructor takes where nobody says; raises `Untried` where somebody must."""
-    given = list(inspect.signature(model_class.__init__).parameters.values())[1:]
-    named = [each for each in given if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
+    named = arguments_of(model_class)
     missing = [each.name for each in named if each.default is each.empty]
     if missing:
         raise Untried(f"has no default for {missing[0]}")

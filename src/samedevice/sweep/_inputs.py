@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 import math
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
+
+from samedevice.sweep._tables import read_table
 
 Given = dict[str, Any]
 
@@ -43,8 +43,7 @@ class _Table:
 
 @cache
 def _table(file: str) -> _Table:
-    text = files("samedevice.sweep").joinpath(file).read_text("utf-8")
-    data = tomllib.loads(text)
+    data = read_table(file)
 
     def rows(key: str) -> tuple[_Row, ...]:
         return tuple(

@@ -13,11 +13,9 @@ import importlib
 import inspect
 import itertools
 import pkgutil
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +23,7 @@ from typing import Any
 from samedevice.sweep._case import Case, Given, Listed, Untried
 from samedevice.sweep._inputs import Sizes, make
 from samedevice.sweep._small import reason_of
+from samedevice.sweep._tables import read_table
 
 TABLE = "layers.toml"
 _TRIED = 24
@@ -50,8 +49,7 @@ class LayerPackage:
 
 @cache
 def _rows() -> Mapping[str, LayerPackage]:
-    text = files("samedevice.sweep").joinpath(TABLE).read_text("utf-8")
-    return {row["name"]: LayerPackage(**row) for row in tomllib.loads(text)["package"]}
+    return {row["name"]: LayerPackage(**row) for row in read_table(TABLE)["package"]}
 
 
 def layer_packages() -> tuple[str, ...]:

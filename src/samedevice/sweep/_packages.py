@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import Any
+
+from samedevice.sweep._tables import read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,6 @@ class BuiltPackage:
 
 @cache
 def _rows() -> Mapping[str, BuiltPackage]:
-    text = files("samedevice.sweep").joinpath("packages.toml").read_text("utf-8")
     return {
         row["name"]: BuiltPackage(
             row["name"],
@@ -41,7 +40,7 @@ def _rows() -> Mapping[str, BuiltPackage]:
             row["forms"],
             row.get("size", ()),
         )
-        for row in tomllib.loads(text)["package"]
+        for row in read_table("packages.toml")["package"]
     }
 
 

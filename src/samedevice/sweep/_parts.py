@@ -57,9 +57,7 @@ def parts_of(pipeline: Any) -> list[Part]:
     hints = typing.get_type_hints(pipeline.__init__)
     optional = set(getattr(pipeline, "_optional_components", ()))
     made: list[Part] = []
-    for each in list(inspect.signature(pipeline.__init__).parameters.values())[1:]:
-        if each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL):
-            continue
+    for each in arguments_of(pipeline):
         part = _part(each.name, hints.get(each.name), each.default)
         part.optional = each.default is None and (each.name in optional or not optional)
         made.append(part)
@@ -162,21 +160,19 @@ def _model(make: Callable[[], Any]) -> Any:
         return make().eval()
 
 
-def _defaults(wanted: Any) -> dict[str, Any]:
+def arguments_of(wanted: Any) -> list[inspect.Parameter]:
+    """What its constructor takes by name."""
     given = list(inspect.signature(wanted.__init__).parameters.values())[1:]
-    return {
-        each.name: _filled(each) for each in given if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
-    }
+    return [each for each in given if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
+
+
+def _defaults(wanted: Any) -> dict[str, Any]:
+    return {each.name: _filled(each) for each in arguments_of(wanted)}
 
 
 def _needed(wanted: Any) -> dict[str, Any]:
     """Numbers for what has no default."""
-    given = list(inspect.signature(wanted.__init__).parameters.values())[1:]
-    return {
-        each.name: _filled(each)
-        for each in given
-        if each.default is each.empty and each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
-    }
+    return {each.name: _filled(each) for each in arguments_of(wanted) if each.default is each.empty}
 
 
 def _filled(parameter: inspect.Parameter) -> Any:

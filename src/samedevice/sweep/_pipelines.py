@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -121,12 +120,8 @@ def _spread(pipeline: Any, device_map: dict[str, Any]) -> Any:
 
 def _loading(case: Case, pipeline_class: Any) -> Callable[[str, Mapping[Any, int]], Any]:
     def load(mode: str, max_memory: Mapping[Any, int]) -> Any:
-        if case.folder is None:
-            folder = tempfile.mkdtemp(prefix="samedevice-sweep-")
-            case.model.save_pretrained(folder)
-            case.folder = folder
         memory = {"max_memory": dict(max_memory)} if max_memory else {}
-        return pipeline_class.from_pretrained(case.folder, device_map=mode, **memory)
+        return pipeline_class.from_pretrained(case.saved(), device_map=mode, **memory)
 
     return load
 

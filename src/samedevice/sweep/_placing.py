@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -28,14 +27,10 @@ def with_placement(
     case.no_split = blocks
 
     def infer(model: Any, memory: Mapping[Any, int]) -> dict[str, Any]:
-        budgets = dict(memory)
-        return dict(
-            placement.infer_auto_device_map(model, max_memory=budgets, no_split_module_classes=list(blocks))
-        )
+        return inferred(placement, model, memory, blocks)
 
     def sizes(model: Any) -> Mapping[str, int]:
-        made = placement.compute_module_sizes(model)
-        return dict(made[0] if isinstance(made, tuple) else made)
+        return module_sizes(placement, model)
 
     def spread(model: Any, device_map: dict[str, Any]) -> Any:
         dispatch = importlib.import_module("accelerate").dispatch_model
@@ -48,22 +43,29 @@ def with_placement(
     return case
 
 
+def inferred(placement: Any, model: Any, memory: Mapping[Any, int], blocks: Iterable[str]) -> dict[str, Any]:
+    """The map that such a module makes for so many bytes of each device."""
+    budgets, whole = dict(memory), list(blocks)
+    return dict(placement.infer_auto_device_map(model, max_memory=budgets, no_split_module_classes=whole))
+
+
+def module_sizes(placement: Any, model: Any) -> dict[str, int]:
+    """Bytes of each module by its name, of the whole model by an empty one."""
+    made = placement.compute_module_sizes(model)
+    return dict(made[0] if isinstance(made, tuple) else made)
+
+
 def _sequential(model: Any) -> Any:
     """All weights in host memory; each goes to the GPU while its module runs."""
     return importlib.import_module("accelerate").cpu_offload(model, execution_device=_GPU)
 
 
 def loaded_case(model_class: Any, made: Made, spreadable: Callable[[Case], Case]) -> Case:
-    """A case of a model; what is loaded is saved when it is asked for first, for most models nobody asks."""
-    model = made.model
-    case = spreadable(Case(model, made.inputs, made.labels, size_of(made.scale)))
+    """A case of a model that is saved and loaded by its own methods."""
+    case = spreadable(Case(made.model, made.inputs, made.labels, size_of(made.scale)))
 
     def load(mode: str, max_memory: Mapping[Any, int]) -> Any:
-        if case.folder is None:
-            folder = tempfile.mkdtemp(prefix="samedevice-sweep-")
-            model.save_pretrained(folder)
-            case.folder = folder
-        placed = model_class.from_pretrained(case.folder, device_map=mode, max_memory=dict(max_memory))
+        placed = model_class.from_pretrained(case.saved(), device_map=mode, max_memory=dict(max_memory))
         return placed.eval()
 
     case.load = load

@@ -13,19 +13,19 @@ import importlib
 import inspect
 import itertools
 import tempfile
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from samedevice.sweep._case import Case, Given, Listed, Untried
+from samedevice.sweep._case import Case, Given, Listed, Untried, saved
 from samedevice.sweep._cuts import Cut, walk
 from samedevice.sweep._inputs import Sizes, make
-from samedevice.sweep._parts import plain_tokenizer
+from samedevice.sweep._parts import arguments_of, plain_tokenizer
+from samedevice.sweep._placing import inferred, module_sizes
 from samedevice.sweep._small import reason_of
+from samedevice.sweep._tables import read_table
 
 _PACKAGE = "sentence_transformers"
 _TABLE = "sentences.toml"
@@ -107,11 +107,6 @@ def _is_tried(found: Any, folder: str) -> bool:
 
 
 @cache
-def _table() -> dict[str, Any]:
-    return tomllib.loads(files("samedevice.sweep").joinpath(_TABLE).read_text("utf-8"))
-
-
-@cache
 def _folder() -> str:
     """A checkpoint that every encoder can be loaded from: a masked language model of two blocks."""
     transformers = importlib.import_module("transformers")
@@ -185,16 +180,13 @@ def _features(encoder: Any, texts: Sequence[Any]) -> list[Any]:
 
 def _given(found: Any, encoder: Any) -> Given:
     """What its constructor takes of the table, but for the model."""
-    table, parameters = _table(), inspect.signature(found.__init__).parameters
-    always = set(table["always"]["names"])
+    known = read_table(_TABLE)
+    always = set(known["always"]["names"])
     given: Given = {}
-    for name, parameter in list(parameters.items())[1:]:
-        needed = parameter.default is parameter.empty and parameter.kind not in (
-            parameter.VAR_KEYWORD,
-            parameter.VAR_POSITIONAL,
-        )
-        if name in table["values"] and (needed or name in always):
-            given[name] = _value(table["values"][name], encoder)
+    for parameter in arguments_of(found):
+        name, needed = parameter.name, parameter.default is parameter.empty
+        if name in known["values"] and (needed or name in always):
+            given[name] = _value(known["values"][name], encoder)
         elif needed and name not in ("model", "loss"):
             raise Untried(f"nothing is known to give for {name}")
     return given
@@ -220,8 +212,7 @@ def _losses_beside(found: Any) -> Iterator[Any]:
 
 
 def _wants(found: Any) -> set[str]:
-    parameters = list(inspect.signature(found.__init__).parameters.values())[1:]
-    return {each.name for each in parameters if each.default is each.empty and each.kind != each.VAR_KEYWORD}
+    return {each.name for each in arguments_of(found) if each.default is each.empty}
 
 
 def _ways(found: Any) -> Iterator[Callable[[Any], Any]]:
@@ -253,10 +244,10 @@ def _of_loss(encoder_class: Any, found: Any) -> Case:
     reason = ""
     for settings in ({}, {"num_labels": 1}, {"num_labels": 2}):
         try:
-            folder = _saved(encoder_class(_folder(), device="cpu", **settings))
+            folder = saved(encoder_class(_folder(), device="cpu", **settings))
         except TypeError:  # this encoder has no such argument
             break
-        for way, form in itertools.product(_ways(found), _table()["form"]):
+        for way, form in itertools.product(_ways(found), read_table(_TABLE)["form"]):
             texts = _lists(form["lists"]) if "lists" in form else _texts(form["columns"])
             labels: Any = make(form["labels"], sizes) if "labels" in form else None
             if "lists" in form:
@@ -291,15 +282,9 @@ def _with_module(encoder_class: Any, found: Any) -> Iterator[str]:
             modules = list(encoder)
             made = found(**_given(found, encoder))
             chain = [made] if place < 0 else [*modules[:place], made, *modules[place or 1 :]]
-            yield _saved(encoder_class(modules=chain, device="cpu"))
+            yield saved(encoder_class(modules=chain, device="cpu"))
         except Exception:  # it does not stand there
             continue
-
-
-def _saved(encoder: Any) -> str:
-    folder = tempfile.mkdtemp(prefix="samedevice-sweep-")
-    encoder.save_pretrained(folder)
-    return folder
 
 
 def _case(
@@ -326,13 +311,9 @@ def _case(
 def _cuts(model: Any, gpus: int) -> Iterator[Cut]:
     """The maps that the library's own placement makes of the model inside."""
     placement = importlib.import_module("accelerate.utils.modeling")
-    sizes = placement.compute_module_sizes(model)
-    total = (sizes[0] if isinstance(sizes, tuple) else sizes)[""]
+    total = module_sizes(placement, model)[""]
 
     def infer(memory: Mapping[Any, int]) -> dict[str, Any]:
-        blocks = sorted(model._no_split_modules or ())
-        return dict(
-            placement.infer_auto_device_map(model, max_memory=dict(memory), no_split_module_classes=blocks)
-        )
+        return inferred(placement, model, memory, sorted(model._no_split_modules or ()))
 
     return iter(walk(total, infer, _CUTS) if gpus > 1 else ())

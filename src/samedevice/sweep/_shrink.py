@@ -7,14 +7,11 @@ are equal, and what was divisible is divisible. What happens to a field is a row
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from typing import Any, Literal
+from typing import Any
 
-Kind = Literal["keep", "token", "derived", "places", "count", "vocabulary", "picture", "width"]
+from samedevice.sweep._tables import FieldRow, field_row
 
 _SMALLEST_WIDTH = 8
 """A width that is divided keeps at least so much."""
@@ -48,27 +45,8 @@ SCALES = (
 """From the smallest to the configuration as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    pattern: re.Pattern[str]
-    kind: Kind
-    most: int
-    missing: int | None
-    """What stands in for None."""
-
-
-@cache
-def _rows() -> tuple[_Row, ...]:
-    text = files("samedevice.sweep").joinpath("shrinking.toml").read_text("utf-8")
-    return tuple(
-        _Row(re.compile("|".join(row["names"])), row["kind"], row.get("most", 0), row.get("missing"))
-        for row in tomllib.loads(text)["field"]
-    )
-
-
-@cache
-def _row_of(name: str) -> _Row | None:
-    return next((row for row in _rows() if row.pattern.fullmatch(name)), None)
+def _row_of(name: Any) -> FieldRow | None:
+    return field_row("shrinking.toml", name) if isinstance(name, str) else None
 
 
 def shrunk(values: Mapping[str, Any], scale: Scale) -> dict[str, Any]:
@@ -178,7 +156,7 @@ def _shrunk(
     length = _layers(values)
     kept = _kept_layers(values, length) if scale.layers else ()
     for name, value in values.items():
-        row = _row_of(name) if isinstance(name, str) else None
+        row = _row_of(name)
         if row is not None and row.kind in ("derived", "places") and scale.layers and _of_blocks(values):
             if row.kind == "places" and value and len(value) <= len(kept):
                 made[name] = _last(value, length, len(kept))
@@ -273,7 +251,7 @@ def _kept_layers(values: Mapping[str, Any], length: int) -> tuple[int, ...]:
 
 
 def _is_places(name: Any, value: Any) -> bool:
-    row = _row_of(name) if isinstance(name, str) else None
+    row = _row_of(name)
     return row is not None and row.kind == "places" and isinstance(value, (list, tuple))
 
 

@@ -6,14 +6,12 @@ Must guarantee: what happens to a field is a row of `tiny.toml`, and no row name
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from typing import Any, Literal
+from typing import Any
 
-_Kind = Literal["keep", "width", "most", "depth", "split", "levels", "first", "places"]
+from samedevice.sweep._tables import FieldRow, field_row, read_table
+
+_TABLE = "tiny.toml"
 _WHOLE = "all levels"
 """Stands beside the fields of a network that keeps its levels."""
 _SHORT = "one block"
@@ -24,35 +22,14 @@ _HEAD = 16
 """The width of a head of attention."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    pattern: re.Pattern[str]
-    kind: _Kind
-    most: int
-    missing: Any
-    """What stands in for None."""
-
-
-@cache
 def tokens() -> Mapping[str, list[str]]:
     """Tokens that stand for something else, in the order of their numbers, and the fields that name them."""
-    text = files("samedevice.sweep").joinpath("tiny.toml").read_text("utf-8")
-    found: Mapping[str, list[str]] = tomllib.loads(text)["tokens"]
+    found: Mapping[str, list[str]] = read_table(_TABLE)["tokens"]
     return found
 
 
-@cache
-def _rows() -> tuple[_Row, ...]:
-    text = files("samedevice.sweep").joinpath("tiny.toml").read_text("utf-8")
-    return tuple(
-        _Row(re.compile("|".join(row["names"])), row["kind"], row.get("most", 0), row.get("missing"))
-        for row in tomllib.loads(text)["field"]
-    )
-
-
-@cache
-def _row_of(name: str) -> _Row | None:
-    return next((row for row in _rows() if row.pattern.fullmatch(name)), None)
+def _row_of(name: Any) -> FieldRow | None:
+    return field_row(_TABLE, name) if isinstance(name, str) else None
 
 
 def tiny(values: Mapping[str, Any], around: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -61,7 +38,7 @@ def tiny(values: Mapping[str, Any], around: Mapping[str, Any] | None = None) -> 
     made = {name: _small(name, value, beside) for name, value in values.items()}
     depth = next((made[name] for name in _DEPTHS if isinstance(made.get(name), int)), 0)
     for name, value in made.items():
-        row = _row_of(name) if isinstance(name, str) else None
+        row = _row_of(name)
         if row is not None and row.kind == "places" and isinstance(value, (list, tuple)) and depth:
             made[name] = type(value)(range(min(len(value), depth)))
         if name == "layer_types" and isinstance(value, (list, tuple)) and depth:
@@ -77,25 +54,12 @@ def tiny_part(values: Mapping[str, Any], *, levels: bool = False) -> dict[str, A
 def others(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Values that are tried where these do not go together with other parts."""
     found = []
-    for row in _others():
+    for row in read_table(_TABLE)["other"]:
         new = row.get("values", {})
         filled = {name: value for name, value in row.get("fill", {}).items() if values.get(name, 0) is None}
         if new.keys() <= values.keys() and (new or filled):
             found.append({**values, **new, **filled})
     return found
-
-
-@cache
-def _within() -> Mapping[str, Mapping[str, Any]]:
-    text = files("samedevice.sweep").joinpath("tiny.toml").read_text("utf-8")
-    found: Mapping[str, Mapping[str, Any]] = tomllib.loads(text)["within"]
-    return found
-
-
-@cache
-def _others() -> tuple[Mapping[str, Any], ...]:
-    text = files("samedevice.sweep").joinpath("tiny.toml").read_text("utf-8")
-    return tuple(tomllib.loads(text)["other"])
 
 
 def is_count(name: str) -> bool:
@@ -109,8 +73,8 @@ _DEPTHS = ("num_hidden_layers", "num_layers", "depth", "n_layer")
 
 def _small(name: Any, value: Any, beside: Mapping[str, Any]) -> Any:
     if isinstance(value, Mapping):
-        return {**tiny(value, beside), **_within().get(str(name), {})}
-    row = _row_of(name) if isinstance(name, str) else None
+        return {**tiny(value, beside), **read_table(_TABLE)["within"].get(str(name), {})}
+    row = _row_of(name)
     if row is not None and value is None:
         return row.missing
     if row is None or isinstance(value, bool):
