@@ -8,11 +8,12 @@ from io import StringIO
 
 import pytest
 from rich.console import Console
+from rich.table import Table
 
 from samedevice.events import DeviceMemory, Operand, Place
 from samedevice.findings import Finding, Fix
 from samedevice.messages import Bytes
-from samedevice.report import finding_text, print_finding, print_run, readable_language
+from samedevice.report import finding_text, open_console, print_finding, print_run, readable_language
 from samedevice.report._words import harmless, short_path, short_type, typed_shape
 
 SITE = "/env/lib/python3.11/site-packages"
@@ -251,3 +252,12 @@ def test_chinese_only_where_it_can_be_written():
 
     assert readable_language(Ascii(), "zh") == "en"
     assert readable_language(Utf8(), "zh") == "zh"
+
+
+def test_lines_of_a_file_end_without_the_spaces_that_fill_a_column():
+    stream = StringIO()
+    table = Table.grid(padding=(0, 2))
+    table.add_row("weights", "a long line of text")
+    table.add_row("cache", "none")
+    open_console(stream).print(table)
+    assert stream.getvalue() == "weights  a long line of text\ncache    none\n"

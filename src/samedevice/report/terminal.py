@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from rich.console import Console
 from rich.style import Style
@@ -28,6 +29,7 @@ from samedevice.report._words import harmless, short_path, typed_shape
 from samedevice.report.lines import finding_line
 
 _UNLIMITED = 100_000
+_SPACES_AT_THE_END = re.compile(r" +(?=\n)")
 _LABEL = 9
 """Width of the label column, the space behind it included."""
 _LEAST_ORIGIN = 30
@@ -63,12 +65,12 @@ def open_console(stream: TextIO) -> Console:
     """A console on `stream`.
 
     It has colour only on a terminal and without NO_COLOR, and the width of the terminal, no limit without
-    one.
+    one, where lines also end without the spaces that fill the last column of a table.
     """
     on_terminal = stream.isatty()
     width = None if on_terminal or os.environ.get("COLUMNS") else _UNLIMITED
     return Console(
-        file=stream,
+        file=stream if on_terminal else cast(TextIO, _Trimmed(stream)),
         width=width,
         force_jupyter=False,  # text goes to `stream`, also in a notebook
         highlight=False,
@@ -76,6 +78,20 @@ def open_console(stream: TextIO) -> Console:
         emoji=False,
         soft_wrap=False,
     )
+
+
+class _Trimmed:
+    """A stream whose lines end without spaces."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(_SPACES_AT_THE_END.sub("", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def readable_language(stream: TextIO, language: Language) -> Language:
