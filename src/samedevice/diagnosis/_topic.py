@@ -66,7 +66,7 @@ _MAKES = r"\btorch\.(?:arange|linspace|zeros|ones|full|eye|tri[lu]|rand\w{0,4})\
 """Code that makes a tensor, which is somewhere."""
 _NO_ERROR = r"nothing (?:fails|breaks|is raised)|\bno (?:error|exception|warning)s?\b|without (?:an |any )?(?:error|exception)|(?:不|没有?)报错|没有(?:任何)?错误"
 _SHAPES = (
-    r"(?:shape|size|dimension)s? (?:mismatch|error)|mismatch\w* (?:in |of )?(?:shape|size|dimension)s?|(?:shape|size|dimension)s? (?:that )?(?:do(?:es)?n'?t|do(?:es)? not|no longer|cannot|must) (?:match|fit|agree|be)"
+    r"(?:shape|size|dimension)s? (?:mismatch|error)|mismatch\w* (?:in |of )?(?:shape|size|dimension)s?|(?:shape|size|dimension)s? (?:that )?(?:do(?:es)? not|no longer|cannot|must) (?:match|fit|agree|be)"
     r"|(?:wrong|different|incompatible|unequal) (?:shapes?|sizes?|dimensions?|lengths?)|(?:形状|维度|尺寸|长度)(?:不(?:一致|匹配|对|同|符)|对不上|错误|有问题)"
 )
 _ERRORS = (
@@ -105,7 +105,7 @@ _TOPICS = (
     ("import", r"\binstall\w*|\bpip\b|\bwheel\b|\bbuild\b|安装|编译"),
     (
         "quality",
-        r"implausibl\w+|unrealistic|\bblurry\b|\baccuracy\b|(?:does(?:n'?t| not)|did(?:n'?t| not)|cannot|can'?t|will not|won'?t|fails? to|never) (?:\w+ )?converge\w*|精度|不收敛|repeats?|gibberish|quality|hallucinat\w*|胡说|重复",
+        r"implausibl\w+|unrealistic|\bblurry\b|\baccuracy\b|(?:does not|did not|cannot|will not|fails? to|never) (?:\w+ )?converge\w*|精度|不收敛|repeats?|gibberish|quality|hallucinat\w*|胡说|重复",
     ),
 )
 _ASSERTIONS = (

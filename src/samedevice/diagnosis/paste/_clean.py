@@ -50,7 +50,21 @@ _BAR = Pattern(
 _QUOTE = Pattern(r"(?:> ?)+")
 _TAG = Pattern(r"</?(?:pre|code|span|div|p|b|font)\b[^>\n]{0,200}>", re.IGNORECASE)
 _LINK = Pattern(r"\[([^\[\]\n]{1,400})\]\((?:https?|vscode|file|command)[^()\n]{0,300}\)")
-_QUOTES = {ord("\u201c"): '"', ord("\u201d"): '"'}
+_QUOTES = {
+    ord("\u201c"): '"',
+    ord("\u201d"): '"',
+    ord("\u2018"): "'",
+    ord("\u2019"): "'",
+    ord("\u02bc"): "'",
+    ord("\u00b4"): "'",
+}
+_SHORT = Pattern(
+    r"\b(?:(?P<cannot>ca ?n't|cant|can not)|(?P<will>wo ?n't|wont)|(?P<verb>\w{2,8}?) ?n't"
+    r"|(?P<bare>do|does|did|is|are|was|were|have|has|had|would|should|could)nt)\b"
+    r"|(?<=\w)'(?P<end>m|ve|re|ll)\b",
+    re.IGNORECASE,
+)
+_WORDS = {"m": " am", "ve": " have", "re": " are", "ll": " will"}
 _DIGITS = Pattern(r"\d{1,30}")
 _WIDEST = 160
 """Characters in which a margin may stand."""
@@ -69,8 +83,25 @@ def lines_of(text: str) -> list[tuple[str, int | None]]:
     text = _CONTROL.sub("", text)
     if "&quot;" in text or "&lt;" in text:
         text = unescape(_TAG.sub("", text))
-    text = _LINK.sub(r"\1", text.translate(_QUOTES))
-    return _without_margin([_stripped(line) for line in text.split("\n")])
+    text = _SHORT.sub(_in_full, _LINK.sub(r"\1", text.translate(_QUOTES)))
+    return _outdented(_without_margin([_stripped(line) for line in text.split("\n")]))
+
+
+def _outdented(lines: list[tuple[str, int | None]]) -> list[tuple[str, int | None]]:
+    """The lines without the blanks that all of them begin with."""
+    depth = min((len(line) - len(line.lstrip()) for line, _ in lines if line.strip()), default=0)
+    return [(line[depth:], rank) for line, rank in lines] if depth else lines
+
+
+def _in_full(found: re.Match[str]) -> str:
+    """A short form in whole words, so that one spelling of a negation is enough to look for."""
+    if found["end"]:
+        return _WORDS[found["end"].lower()]
+    if found["cannot"]:
+        return found[0][0] + "annot"
+    if found["will"]:
+        return found[0][0] + "ill not"
+    return (found["verb"] or found["bare"]) + " not"
 
 
 def _without_margin(lines: list[tuple[str, int | None]]) -> list[tuple[str, int | None]]:

@@ -52,9 +52,9 @@ ROWS: tuple[Elsewhere, ...] = (
     ),
     _row(
         "shape",
-        "more than 1 value per channel|non-empty|no tensor arguments|-dimensional|view size is not|negative dimension|kernel size can't",
+        "more than 1 value per channel|non-empty|no tensor arguments|-dimensional|view size is not|negative dimension|kernel size cannot",
         r"Expected more than 1 value per channel|expect(?:ed|s) a non-empty (?:list of Tensors|TensorList)|There were no tensor arguments to this function"
-        r"|Expected \d(?:D or \d|-dimensional|D)\D[^\n]{0,120}but got|view size is not compatible with input tensor|create tensor with negative dimension|Kernel size can't be greater than actual input size",
+        r"|Expected \d(?:D or \d|-dimensional|D)\D[^\n]{0,120}but got|view size is not compatible with input tensor|create tensor with negative dimension|Kernel size cannot be greater than actual input size",
     ),
     _row("shape", "equal size", r"stack expects each tensor to be equal size"),
     _row(
@@ -100,8 +100,8 @@ ROWS: tuple[Elsewhere, ...] = (
     _row("dtype", "not implemented for", r"\"\w+\" not implemented for '\w+'"),
     _row(
         "dtype",
-        "with dtype|can't be cast|result type",
-        r"result type \w+ can't be cast to the desired output type|only Tensors of floating point",
+        "with dtype|cannot be cast|result type",
+        r"result type \w+ cannot be cast to the desired output type|only Tensors of floating point",
     ),
     _row(
         "dtype",
@@ -128,7 +128,7 @@ ROWS: tuple[Elsewhere, ...] = (
     _row(
         "out-of-memory",
         "allocate memory",
-        r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|Cannot allocate memory|Unable to allocate AMOUNT for an array",
+        r"DefaultCPUAllocator: (?:cannot allocate memory|not enough memory)|Cannot allocate memory|Unable to allocate AMOUNT for an array",
     ),
     _row(
         "out-of-memory",
@@ -192,7 +192,7 @@ ROWS: tuple[Elsewhere, ...] = (
         "inplace operation",
         r"one of the variables needed for gradient computation has been modified by an inplace operation",
     ),
-    _row("autograd", "requires grad", r"Can'?t call numpy\(\) on Tensor that requires grad"),
+    _row("autograd", "requires grad", r"Cannot call numpy\(\) on Tensor that requires grad"),
     _row("autograd", "created for outputs", r"grad can be implicitly created only for scalar outputs"),
     _row(
         "index",
@@ -206,8 +206,8 @@ ROWS: tuple[Elsewhere, ...] = (
     ),
     _row(
         "import",
-        "for device cuda|not compiled with gpu support|doesn't have nccl|cuda_home|detected cuda version|cuda setup failed|with arguments from the|torch_cuda_arch_list",
-        r"Not compiled with GPU support|\w+_impl: implementation for device cuda(?::\d+)? not found|Distributed package doesn't have \w+ built in|CUDA_HOME environment variable is not set|The detected CUDA version \([^)]{0,20}\) mismatches|CUDA Setup failed"
+        "for device cuda|not compiled with gpu support|does not have nccl|cuda_home|detected cuda version|cuda setup failed|with arguments from the|torch_cuda_arch_list",
+        r"Not compiled with GPU support|\w+_impl: implementation for device cuda(?::\d+)? not found|Distributed package does not have \w+ built in|CUDA_HOME environment variable is not set|The detected CUDA version \([^)]{0,20}\) mismatches|CUDA Setup failed"
         r"|Could not run '(?!aten::)\w+::\w+' with arguments from the",
     ),
     _row(
@@ -218,7 +218,7 @@ ROWS: tuple[Elsewhere, ...] = (
     _row(
         "network",
         "max retries exceeded|connectionerror|could not connect|offline",
-        r"Max retries exceeded with url|Couldn'?t connect to '?https?:|LocalEntryNotFoundError|Read timed out|403 Client Error|401 Client Error|404 Client Error",
+        r"Max retries exceeded with url|Could not connect to '?https?:|LocalEntryNotFoundError|Read timed out|403 Client Error|401 Client Error|404 Client Error",
     ),
     _row(
         "network",
@@ -238,7 +238,7 @@ ROWS: tuple[Elsewhere, ...] = (
     ),
     _row("process", "in forked subprocess", r"Cannot re-initialize CUDA in forked subprocess"),
     _row(
-        "process", "pickle", r"Can'?t (?:get|pickle) (?:local object|attribute)|cannot pickle '[\w.]+' object"
+        "process", "pickle", r"Cannot (?:get|pickle) (?:local object|attribute)|cannot pickle '[\w.]+' object"
     ),
     _row("numbers", "contains either", r"probability tensor contains either `?inf`?, `?nan`? or element < 0"),
     _row(

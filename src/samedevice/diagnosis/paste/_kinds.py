@@ -277,12 +277,12 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "device-map-distributed",
         "train a model",
-        r"You can'?t train a model that has been loaded with `?device_map",
+        r"You cannot train a model that has been loaded with `?device_map",
     ),
     _row(
         "device-map-other-process-device",
         "train a model",
-        r"You can'?t train a model that has been loaded in \d{1,2}-bit (?:precision )?on a different device than the one you'?re training on",
+        r"You cannot train a model that has been loaded in \d{1,2}-bit (?:precision )?on a different device than the one you are training on",
     ),
     _row(
         "device-map-zero3",
@@ -290,7 +290,7 @@ KINDS: tuple[Kind, ...] = (
         r"DeepSpeed Zero-3 is not compatible with (?:`low_cpu_mem_usage=True` or with )?passing a `?device_map",
     ),
     _row(
-        "device-map-incomplete", "any device set", r"(?P<argument>[\w.]{1,160}) doesn'?t have any device set"
+        "device-map-incomplete", "any device set", r"(?P<argument>[\w.]{1,160}) does not have any device set"
     ),
     _row(
         "device-map-incomplete",
@@ -305,7 +305,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "device-map-class-unsupported",
         "_no_split_modules",
-        r"(?P<argument>\w{1,80}) does(?: not|n't) have (?:a |an )?(?:attribute )?\W?_no_split_modules",
+        r"(?P<argument>\w{1,80}) does not have (?:a |an )?(?:attribute )?\W?_no_split_modules",
     ),
     _row(
         "device-map-class-unsupported",
@@ -325,7 +325,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "move-dispatched",
         "modules offloaded",
-        r"You can'?t move a model that has some modules offloaded to cpu or disk",
+        r"You cannot move a model that has some modules offloaded to cpu or disk",
     ),
     _row(
         "move-dispatched",
@@ -340,7 +340,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "move-dispatched-warning",
         "move a model",
-        r"You shouldn'?t move a model (?:that is dispatched|when it is dispatched)",
+        r"You should not move a model (?:that is dispatched|when it is dispatched)",
         weak=True,
     ),
     _row(
@@ -408,7 +408,7 @@ KINDS: tuple[Kind, ...] = (
         "machine",
         "cuda error|cuda driver|driver on your system|cuda unknown error|cuda-capable|not compatible with the current|cudagetdevicecount|error 80|cuda-capable|ampere|on cuda devices|bf16/gpu|cuda unavailable",
         r"no kernel image is available for execution|CUDA driver version is insufficient|driver on your system is too old|CUDA unknown error|CUDA error: (?:unknown error|all CUDA-capable devices are busy|CUDA-capable device\(s\) is/are busy|uncorrectable ECC|device kernel image is invalid|invalid device function|peer access is not supported)"
-        r"|no CUDA-capable device is detected|is not compatible with the current PyTorch installation|Error 80\d: |only supports? (?:Ampere|Turing|Volta|Hopper)|can only be used on CUDA devices|setup doesn'?t support bf16/gpu|CUDA unavailable, invalid device",
+        r"|no CUDA-capable device is detected|is not compatible with the current PyTorch installation|Error 80\d: |only supports? (?:Ampere|Turing|Volta|Hopper)|can only be used on CUDA devices|setup does not support bf16/gpu|CUDA unavailable, invalid device",
     ),
     _row(
         "backend-device",
@@ -486,7 +486,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "numpy-conversion",
         "tensor to numpy",
-        r"can'?t convert (?:(?P<d1>DEVICE) device type|CUDA) tensor to numpy",
+        r"cannot convert (?:(?P<d1>DEVICE) device type|CUDA) tensor to numpy",
     ),
     _row("cublaslt", "cublaslt", r"cublasLt ran into an error"),
     _row("out-of-memory", "out of memory|outofmemory", r"CUDA out of memory|OutOfMemoryError", weak=True),

@@ -3,6 +3,8 @@
 The last error is the first to be judged.
 """
 
+# ruff: noqa: E501 # patterns of whole lines
+
 from __future__ import annotations
 
 import re
@@ -57,6 +59,20 @@ _OF_TRACEBACK = Pattern(
 )
 _LEAST_BESIDE = 8
 """Words from which lines beside a traceback are prose."""
+_FORM = Pattern(
+    r"\s{0,4}- \[[ xX]\]|\W{0,6}(?:Using|Is|Are) (?:\w+[ -]?){1,12}\??\)?\s?\?: |\W{0,6}(?:GPU models and configuration|GPU \d|Nvidia driver version"
+    r"|(?:[\w`-]+ ){0,4}(?:version|used to build PyTorch|platform|available)(?: \(\w+\?\))?|OS|Platform|Libc|System|CPU)s?: "
+    r"|\W{0,6}(?:It|this|the code) should (?:run|work)(?: well| fine)?(?: without (?:any )?(?:errors?|problems?|issues?))?\W{0,3}$",
+    re.IGNORECASE,
+)
+"""What the form of a tracker or a report of an environment asks, which no one tells."""
+_LEAST_BROKEN = 40
+"""Characters of a line that somebody may have broken."""
+_BROKEN = Pattern(r"[\w,)'`\"-]\s*$")
+_GOES_ON = Pattern(r"[A-Za-z0-9`'\"(][^=\n]*$")
+_CODE = Pattern(
+    r"^\s|^\W{0,3}(?:from|import|def|class|return|for|if|with|at) [\w.]+|[\w\])] ?[-+*/]?= ?[\w\[('\"{]|^[\w.]+\(|[{};|]\s*$|^[-*#>|]"
+)
 _CALLED = Pattern(r"^\w{0,60}Error: (?=\S)")
 _RAISED = Pattern(r"(?:[\w.]{0,120}\.)?(?P<name>[A-Z]\w{0,60}(?:Error|Exception)): \S")
 _DEVICE_WORD = Pattern(
@@ -264,7 +280,7 @@ def _prose(lines: list[str]) -> Told | None:
         return None
     if any(frame.file for frame in frames_of(lines)):
         return None
-    return told_in("\n".join(lines))
+    return told_in("\n".join(_paragraphs([line for line in lines if not _FORM.match(line)])))
 
 
 def _beside(lines: list[str]) -> Told | None:
@@ -272,9 +288,25 @@ def _beside(lines: list[str]) -> Told | None:
     if len(lines) > _LONGEST_STORY:
         return None
     shown = (line for line in lines if line.strip() and not _OF_TRACEBACK.match(line))
-    kept = [line for line in shown if not _RAISED.match(line)]
-    told = told_in("\n".join(kept)) if kept else None
+    kept = [line for line in shown if not _RAISED.match(line) and not _FORM.match(line)]
+    told = told_in("\n".join(_paragraphs(kept))) if kept else None
     return told if told is not None and told.words >= _LEAST_BESIDE else None
+
+
+def _paragraphs(lines: list[str]) -> list[str]:
+    """The lines, and those that an editor or a mail program broke whole again.
+
+    A sentence goes on in the next line where a long line of words ends without a stop.
+    """
+    whole: list[str] = []
+    goes_on = False
+    for line in lines:
+        if goes_on and _GOES_ON.match(line):
+            whole[-1] += " " + line
+        else:
+            whole.append(line)
+        goes_on = len(line) >= _LEAST_BROKEN and _BROKEN.search(line) is not None and not _CODE.search(line)
+    return whole
 
 
 def _joined(lines: list[str]) -> tuple[str, list[int]]:

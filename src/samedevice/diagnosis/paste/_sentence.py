@@ -30,7 +30,7 @@ _CONTRAST = Pattern(
     rf"|\b{_WANT}\b[^\n]{{0,120}}?\bdevices?\b[^\n]{{0,80}}?\b(?:but|got|found)\b[^\n]{{0,60}}?"
     rf"\b{_DEVICE}\b[^\n]{{0,60}}?\b{_DEVICE}\b"
     rf"|\b{_DEVICE}\b[^\n]{{0,80}}?\b(?:but|vs\.?)\b[^\n]{{0,80}}?\b{_DEVICE}\b"
-    r"|\b(?:do(?:es)?n'?t|do(?:es)? not|must|should|cannot|can'?t) (?:all )?match\b"
+    r"|\b(?:do(?:es)? not|must|should|cannot) (?:all )?match\b"
     r"|\b(?:differ(?:s|ent)?|inconsistent|mismatch\w*|mixed|same|both|locate[ds]?|two)\b[^.\n]{0,80}\bdevices?\b"
     r"|\bdevices?\b[^.\n]{0,60}\b(?:differ(?:s|ent)?|inconsistent|mismatch\w*|(?:is|are) not the same)\b"
     rf"|\bto a (?:tensor|module|parameter|graph) (?:with|on|of) (?:device(?: type)? )?\W?{_DEVICE}\b",

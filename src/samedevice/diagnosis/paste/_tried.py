@@ -18,7 +18,7 @@ _CLAUSE = Pattern(r"[,;(，；：（)）]|:\s|\s(?:but|and then|yet)\s|但是?|�
 _SENTENCE = Pattern(r"[。！？!?\n]|\.(?=\s|$)")
 _VAIN = Pattern(
     r"\b(?:no|zero|without|any) (?:difference|effect|change|luck|avail|success|improvement)\b|\bin vain\b|\bto no avail\b"
-    r"|(?:(?:did|does|do|has|have|is|was|were|would)(?: not|n'?t)|never) (?:\w+ ){0,2}(?:help|change|solve|fix|cure|matter)\w*"
+    r"|(?:(?:did|does|do|has|have|is|was|were|would)(?: not)|never) (?:\w+ ){0,2}(?:help|change|solve|fix|cure|matter)\w*"
     r"|\bnothing (?:changed|changes|helps|helped)|\bchang(?:ed|es|ing) nothing|(?<!\bin the )\bsame (?:error|result|thing|problem|outcome|failure)\b"
     r"|\b(?:it|that|this)(?: is| was|'s| stays| remains) (?:just |all |exactly )?the same\b|\bjust the same\b"
     r"|没(?:有)?(?:什么|任何|啥)?(?:效果|作用|变化|区别|帮助|改善)|无效|不管用|没有?用(?=[了啊的吗 ]*$)|都?没用(?=[了啊的 ]*$)"
@@ -46,7 +46,7 @@ _SUCCESS = Pattern(
     r"\b(?:work(?:s|ed|ing)?|fine|ok(?:ay)?|runs?|ran|solved|fixed|helps|helped|goes|gone|right|correct|passes)\b|就好|好了|正常|没问题|可以|解决|对了|能跑|成功",
     _FLAGS,
 )
-_FAILS = Pattern(r"\b(?:not|n'?t|never|no|nor)\b|没|不", _FLAGS)
+_FAILS = Pattern(r"\b(?:not|never|no|nor)\b|没|不", _FLAGS)
 _WORDS = Pattern(r"[A-Za-z_][\w.=-]*|[\u4e00-\u9fff]")
 _LEAST = 3
 """Words beside "no change" from which a clause says itself what was tried."""

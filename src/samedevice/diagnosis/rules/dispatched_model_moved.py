@@ -168,7 +168,7 @@ RULE = Rule(
         sign(
             7,
             said("same-device argument-device"),
-            anywhere(r"You shouldn'?t move a model (?:that is|when it is) dispatched"),
+            anywhere(r"You should not move a model (?:that is|when it is) dispatched"),
         ),
         sign(3.8, said("meta-copy"), line(r"\bto\(|\.to\b|\.cuda\b|\bcuda\("), anywhere(_DISPATCHED)),
         sign(2.8, said("meta-copy"), inside(r"_move_model_to_device|^prepare(?:_model)?$|^_prepare_\w+$")),

@@ -135,7 +135,7 @@ RULE = Rule(
             anywhere(
                 r"wake_up|sleep_mode|engine\.sleep|summon_full_params|fully.?sharded|\bfsdp\b|(?:low|med)[-_]?vram"
             ),
-            unless(anywhere(r"\b(?:not|without|no|n't)\b[^.\n]{0,40}(?:low|med)[-_]?vram")),
+            unless(anywhere(r"\b(?:not|without|no)\b[^.\n]{0,40}(?:low|med)[-_]?vram")),
         ),
         sign(2.6, said("argument-device", op="index_select", devices="host")),
         sign(

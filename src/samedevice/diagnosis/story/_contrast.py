@@ -19,7 +19,7 @@ _GOOD = Pattern(
 )
 _GOOD_BEFORE = Pattern(rf"(?:\b\w{{1,12}}(?:'t)? )?(?:{_GOOD.text})[^.,;，；\n]{{0,24}}\Z", _FLAGS)
 """It is good, with the word before, at the end of what stands before a thing."""
-_BAD = Pattern(r"\bnot?\b|n't\b|\bnever\b|\bfails?\b|\berrors?\b|不|报错", _FLAGS)
+_BAD = Pattern(r"\bnot?\b|\bnever\b|\bfails?\b|\berrors?\b|不|报错", _FLAGS)
 _NEAR = 50
 """Characters within which it is told of a thing that it is good."""
 _TAKES = r"(?:\bwithout\b|\bwith no\b|\bremov\w+|\bunload\w*|\bdisabl\w+|\bturn\w* off|\bdrop\w*|\btak(?:e|es|ing) (?:off|out|away))"

@@ -28,7 +28,7 @@ _ACT = Pattern(
 )
 """That something is done which was not done before."""
 _FAILED = Pattern(
-    r"\b(?:not|n'?t|never|neither|nothing|cannot|still|only|except)\b[^.\n]{0,24}\Z|没(?:有)?[^，。\n]{0,3}\Z|不(?!再|报)[^，。\n]{0,3}\Z|还是[^，。\n]{0,6}\Z",
+    r"\b(?:not|never|neither|nothing|cannot|still|only|except)\b[^.\n]{0,24}\Z|没(?:有)?[^，。\n]{0,3}\Z|不(?!再|报)[^，。\n]{0,3}\Z|还是[^，。\n]{0,6}\Z",
     _FLAGS,
 )
 """What before such words turns them round."""

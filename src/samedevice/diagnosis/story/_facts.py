@@ -78,10 +78,10 @@ def gpus_met(told: Told, report: Report) -> set[str]:
 
 
 MEETS = (
-    r"(?:is|are) (?:on )?(?:the )?(?:cuda|gpu)\b[,;]? (?:and |but )?(?:the |my )?\w{1,30} (?:is|are)(?:n'?t| not)\b|devices? (?:error|mismatch)|complain\w* about the device|(?:the two|they|devices) (?:do not|don'?t) match|devices? (?:meet|met|differ|conflict|(?:are|is|get) mixed)|expected [^.\n]{0,40}(?:cuda|gpu)\b[^.\n]{0,20}(?:got|found|is|on) (?:on )?cpu"
+    r"(?:is|are) (?:on )?(?:the )?(?:cuda|gpu)\b[,;]? (?:and |but )?(?:the |my )?\w{1,30} (?:is|are) not\b|devices? (?:error|mismatch)|complain\w* about the device|(?:the two|they|devices) do not match|devices? (?:meet|met|differ|conflict|(?:are|is|get) mixed)|expected [^.\n]{0,40}(?:cuda|gpu)\b[^.\n]{0,20}(?:got|found|is|on) (?:on )?cpu"
     r"|\bsome(?: \w+){0,2} (?:are |is )?(?:still )?on (?:the )?(?:cpu|gpu|cuda)\b[^.\n]{0,16}\b(?:some|others?|the rest)\b[^.\n]{0,16}(?:cpu|gpu|cuda)\b|\bmix(?:ed|es|ing|ture of)? (?:of )?(?:cpu|gpu|cuda) (?:and|with|/) (?:cpu|gpu|cuda)\b"
     r"|(?:cuda|gpu) and (?:the )?cpu are mixed|(?:cuda|gpu) (?:tensor )?[^.\n]{0,30}(?:weights?|parameters?|model) (?:is|are) not|不在(?:同)?一(?:个|张|块)?\s?(?:设备|卡|GPU)|mismatch\w* (?:of |in )?devices?|same (?:device|GPU|card)\b|(?:different|two|separate) devices|\b(?:on|across|over|to|at|from|between|are) (?:several|multiple) devices|different (?:cards?|GPUs?)\b(?! (?:numbers?|counts?|models?))"
-    r"|(?:\bnot|n'?t|never) (?:all |both )?(?:on|at) (?:one|a single|the same) (?:device|GPU|card)\b"
+    r"|(?:\bnot|never) (?:all |both )?(?:on|at) (?:one|a single|the same) (?:device|GPU|card)\b"
     r"|设备(?:不一致|不匹配|不同|对不上|冲突)|同一(?:个|张|块)?(?:设备|卡|GPU)|不同(?:的)?\s?(?:设备|卡上|GPU|显卡)|跨设备|两个设备"
 )
 """Words by which people say that tensors met on several devices."""
@@ -106,7 +106,7 @@ def when(pattern: str, reading: Reading, error: Callable[[Told, Report], bool] |
     return condition
 
 
-GOES = r"(?:\bworks?\b|\bworked\b|\bfine\b|\bok\b|\btrains\b|\bruns\b|\bran\b|no (?:problem|error)s?\b|(?:doesn'?t|does not|didn'?t) (?:happen|fail|occur)|没问题|没事|正常|不报错|就好了)"
+GOES = r"(?:\bworks?\b|\bworked\b|\bfine\b|\bok\b|\btrains\b|\bruns\b|\bran\b|no (?:problem|error)s?\b|(?:does not|did not) (?:happen|fail|occur)|没问题|没事|正常|不报错|就好了)"
 
 FIRST = r"(?:cuda:0\b|\bdevice 0\b|default `?cuda\b|GPU ?#?0\b|gpu_?id ?= ?0\b|card 0\b|first GPU|0 ?号(?:卡|GPU)|默认(?:的)?(?:卡|GPU))"
 
@@ -115,7 +115,7 @@ RIGHT = r"(?:\bworks?\b|\bfine\b|\bok\b|\bright\b|\bcorrect\b|no (?:problem|erro
 OWN_KERNEL = r"CUDA (?:C\+\+ )?extensions?|\bextension\b|cpp_?extension|custom (?:CUDA )?(?:op\w*|kernels?)|triton kernels?|our (?:own )?kernels?|(?:自定义|自己写的)(?:CUDA)? ?(?:算子|kernel|核函数)"
 
 
-NOT_ON_FIRST = rf"(?:\bunless\b|\bexcept (?:for|on|with)\b|\bother than\b|\bif (?:it is )?not\b)[^.\n]{{0,24}}{FIRST}|(?:不是|除了|除|非|不在|换成其他)[^。\n]{{0,6}}{FIRST}|\b(?:if|when|whenever)\b[^.\n]{{0,30}}\b(?:is|are)(?: not|n'?t) [`'\"]?{FIRST}"
+NOT_ON_FIRST = rf"(?:\bunless\b|\bexcept (?:for|on|with)\b|\bother than\b|\bif (?:it is )?not\b)[^.\n]{{0,24}}{FIRST}|(?:不是|除了|除|非|不在|换成其他)[^。\n]{{0,6}}{FIRST}|\b(?:if|when|whenever)\b[^.\n]{{0,30}}\b(?:is|are) not [`'\"]?{FIRST}"
 
 
 def in_parts(told: Told) -> bool:

@@ -13,7 +13,7 @@ from samedevice.findings import Confidence
 from samedevice.messages import Phrase
 
 _CONTAINER = (
-    r"\b(?:lists?|tuples?|dict\w*|nested)\b[^.\n]{0,80}(?:not moved|isn'?t moved|aren'?t moved|never moved|stays?|left|skipped)"
+    r"\b(?:lists?|tuples?|dict\w*|nested)\b[^.\n]{0,80}(?:not moved|never moved|stays?|left|skipped)"
     r"|(?:不能|没法|无法|并不|不会)[^。\n]{0,8}(?:把|将)\s?(?:List|Tuple|Dict|list|tuple|dict)\b|(?:列表|元组|字典)[^\n]{0,40}(?:不是 ?Tensor|没有?搬|不会搬|留在|原样)"
 )
 
@@ -47,7 +47,7 @@ _WRITTEN_AS_IS = r"(?:\A|\n)[ \t]{0,40}[\w.]{1,60}\.(?:to|cuda)\([^()\n]{0,60}\)
 """What tells that code is quoted word for word, or that the tensor stayed."""
 
 
-_THROWN_AWAY = r"instead of \w+ ?= ?\w+\.(?:to|cuda)\(|(?:没有?|应该)写成 ?\w+ ?=|(?:without|not|n'?t|never|forgot(?:ten)? to|instead of) (?:re-?)?(?:assign|sav|stor|keep|us)\w*[^.\n]{0,24}(?:result|return|back|it\b)|(?:throw|threw|drop|ignor|discard)\w*[^.\n]{0,16}(?:result|return)|(?:没有?|忘了|未)[^，。\n]{0,8}(?:赋值|赋回|接收|接住|保存返回)|返回值[^，。\n]{0,8}(?:没|丢)"
+_THROWN_AWAY = r"instead of \w+ ?= ?\w+\.(?:to|cuda)\(|(?:没有?|应该)写成 ?\w+ ?=|(?:without|not|never|forgot(?:ten)? to|instead of) (?:re-?)?(?:assign|sav|stor|keep|us)\w*[^.\n]{0,24}(?:result|return|back|it\b)|(?:throw|threw|drop|ignor|discard)\w*[^.\n]{0,16}(?:result|return)|(?:没有?|忘了|未)[^，。\n]{0,8}(?:赋值|赋回|接收|接住|保存返回)|返回值[^，。\n]{0,8}(?:没|丢)"
 
 _MODEL_NAME = Pattern(
     r"\w*(?:model|net|module|encoder|decoder|backbone|student|teacher|criterion|loss|policy|agent|critic)\w*",
@@ -70,7 +70,7 @@ def inputs_not_sent(told: Told, report: Report) -> Reading | None:
     )
 
 
-_NOTHING_DONE = r"(?:did(?: not|n'?t)|without|never)[^.\n]{0,20}(?:anything|something|nothing|move\w*|touch\w*)[^.\n]{0,20}(?:data|inputs?|batch\w*|images?)\b|(?:数据|输入)[^。\n]{0,6}(?:没动|没管|没有?处理)"
+_NOTHING_DONE = r"(?:did not|without|never)[^.\n]{0,20}(?:anything|something|nothing|move\w*|touch\w*)[^.\n]{0,20}(?:data|inputs?|batch\w*|images?)\b|(?:数据|输入)[^。\n]{0,6}(?:没动|没管|没有?处理)"
 
 _TOKENIZED = r"tokeni[sz]er\w*\((?:[^()\n]|\([^()\n]*\)){0,200}\)(?!\.to|\.cuda)(?![^\n]{0,60}\.to\()|(?:tokeni[sz]er|processor)[^.\n]{0,20}(?:returns?|gives?)[^.\n]{0,20}cpu"
 

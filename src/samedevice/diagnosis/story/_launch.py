@@ -48,7 +48,7 @@ _TRAINS = r"\btrain\w*|fine-?tun\w+|\bsft\b|训练|微调"
 
 
 _NAMES_ITS_GPU = (
-    r"(?:unless|without|until|missing|forgot\w*|(?:was|were|did) not|didn'?t)[^\n]{0,50}set_device\((?:args\.)?(?:\w+[._])?(?:local_?)?rank"
+    r"(?:unless|without|until|missing|forgot\w*|(?:was|were|did) not)[^\n]{0,50}set_device\((?:args\.)?(?:\w+[._])?(?:local_?)?rank"
     r"|set_device\((?:args\.)?(?:\w+[._])?(?:local_?)?rank[^.\n]{0,40}(?:(?:is|was) missing|helps|solves|fixes|fixed|makes it)|(?:不加|没加|没有|去掉|漏了|忘了)[^。\n]{0,16}set_device|加上[^。\n]{0,16}set_device[^。\n]{0,30}(?:就|好了)"
 )
 

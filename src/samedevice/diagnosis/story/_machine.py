@@ -42,7 +42,7 @@ _FEWER_RIGHT = (
 
 
 _UNSEEN = (
-    r"is_available\(\)[^.\n]{0,24}\bfalse\b|(?:torch|pytorch|it) (?:does(?:n'?t| not)|can(?:no|')t) (?:see|find|detect|recogni[sz]e) (?:my |the |any )?(?:GPU|cuda|card)"
+    r"is_available\(\)[^.\n]{0,24}\bfalse\b|(?:torch|pytorch|it) (?:does not|cannot) (?:see|find|detect|recogni[sz]e) (?:my |the |any )?(?:GPU|cuda|card)"
     r"|(?:识别|检测|找|看)不到\s?(?:GPU|显卡|cuda)"
 )
 
@@ -169,7 +169,7 @@ _SENT = (
 )
 """Something goes from one GPU to another."""
 _CHANGED = Pattern(
-    r"\bnot (?:what|equal|the same|identical)\b|n't (?:what|equal|match|agree|the same)|(?:do|does|did) not (?:match|agree|equal)|\bdiffer(?:s|ed|ent)?\b|\bmismatch\w*|\bfalse\b|\bcorrupt\w*|\bgarbage\b|\bgarbled\b|\bwrong\b|\bzeros?\b|\bholes?\b|\bnans?\b|(?<![\d.])0\.0*(?!\d)|\b(?:chang|alter|scrambl|damag)ed\b"
+    r"\bnot (?:what|equal|match|agree|the same|identical)\b|\bdiffer(?:s|ed|ent)?\b|\bmismatch\w*|\bfalse\b|\bcorrupt\w*|\bgarbage\b|\bgarbled\b|\bwrong\b|\bzeros?\b|\bholes?\b|\bnans?\b|(?<![\d.])0\.0*(?!\d)|\b(?:chang|alter|scrambl|damag)ed\b"
     r"|变(?:了|成|化)|不(?:一样|一致|相等|同|对|正确)|对不上|全(?:是|为|部)? ?(?:0|零|nan)|(?:数据|数值|值|结果)(?:都)?(?:是|为|变成) ?(?:0|零|nan)|乱(?:码|了)|错(?:误|了|的)|损坏|坏了",
     re.IGNORECASE,
 )
@@ -209,4 +209,4 @@ _COPIED = (
 _COPIED_OTHERWISE = r"(?:\bequal|allclose)\((\w{1,20})(?:\.cpu\(\))?, ?\1\.to\(['\"]?(?:cuda:)?\d['\"]?\)(?:\.to\([^()\n]{1,12}\)|\.cpu\(\)){0,2}\)[^.\n]{0,24}\bfalse\b|\.to\(['\"]cuda:\d['\"]\)\s{1,4}tensor\(\[+(?:0\.?,? ?){1,40}\]+, device='cuda:\d'\)"
 """A copy beside its original, as a session prints them, or a comparison of the two."""
 
-_OTHER_VALUES = r"\b(?:full|pure|only|just|random) (?:of )?noise\b|\bnoisy (?:image|picture|output)|\b(?:all |completely )?black (?:image|picture|output|frame)s?\b|tensor\(\[+0\.,? +(?:0\.,? *){1,9}|\b(?:weights?|values?|results?|outputs?)\b[^.;\n]{0,24}(?:aren'?t|isn'?t|are not|is not|were not|weren'?t) (?:right|correct|the same)|\b(?:sums?|values?|results?|outputs?|numbers?)\b[^.;\n]{0,24}\b(?:is|are|was|were) (?:all )?(?:wrong|garbage|zeros?|nan)\b|other values|wrong (?:values?|sums?|results?|outputs?|numbers?|answers?)|(?:all|only|just|prints?|returns?|gives?) zeros?|nonsense|gibberish|garbage|corrupt\w*|\bnans?\b|values differ|乱码|感叹号|!!!!|exclamation marks?|全是? ?0|数值不对"
+_OTHER_VALUES = r"\b(?:full|pure|only|just|random) (?:of )?noise\b|\bnoisy (?:image|picture|output)|\b(?:all |completely )?black (?:image|picture|output|frame)s?\b|tensor\(\[+0\.,? +(?:0\.,? *){1,9}|\b(?:weights?|values?|results?|outputs?)\b[^.;\n]{0,24}(?:are not|is not|were not) (?:right|correct|the same)|\b(?:sums?|values?|results?|outputs?|numbers?)\b[^.;\n]{0,24}\b(?:is|are|was|were) (?:all )?(?:wrong|garbage|zeros?|nan)\b|other values|wrong (?:values?|sums?|results?|outputs?|numbers?|answers?)|(?:all|only|just|prints?|returns?|gives?) zeros?|nonsense|gibberish|garbage|corrupt\w*|\bnans?\b|values differ|乱码|感叹号|!!!!|exclamation marks?|全是? ?0|数值不对"

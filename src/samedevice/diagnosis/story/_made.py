@@ -17,7 +17,7 @@ from samedevice.diagnosis.story._facts import (
 )
 from samedevice.messages import Phrase
 
-_NO_BUFFER = r"should (?:be|have been) (?:a |registered as (?:a )?)?(?:\w+ )?buffers?|(?:\bno|\bnot|n'?t|never|without|instead of)[^.\n]{0,36}\bbuffer|plain (?:attribute|tensor)|普通(?:的)?(?:属性|张量)|没有?(?:注册|用)[^。\n]{0,10}buffer"
+_NO_BUFFER = r"should (?:be|have been) (?:a |registered as (?:a )?)?(?:\w+ )?buffers?|(?:\bno|\bnot|never|without|instead of)[^.\n]{0,36}\bbuffer|plain (?:attribute|tensor)|普通(?:的)?(?:属性|张量)|没有?(?:注册|用)[^。\n]{0,10}buffer"
 
 
 kept_as_an_attribute = when(
@@ -98,8 +98,8 @@ _OF_A_MODEL = r"\b\w*(?:model|module|net|convert\w*)\b|mat2|\bweights?\b"
 
 
 _RETURNS_ON_HOST = Pattern(
-    r"\boutputs?\b[^.\n]{0,16}\b(?:will |would )?(?:always |still )?(?:is|are|be|stays?|comes? out)\b (?:always |still )?on (?:the )?CPU\b|\b[\w.]{2,40}\(\)?`? (?:does(?:n'?t| not)|never) (?:return|give|produce)s? (?:a |an )?(?:cuda|GPU) tensor"
-    r"|(?<!\bI )(?<!\bwe )\b(?:does(?:n'?t| not)|do not|don'?t|without) pass(?:ing|ed)?\b[^.\n]{0,24}\b(?:through|on|along|down|device)\b|(?:在|于)\s?CPU\s?(?:上)?(?:计算|创建|生成|构造|初始化)"
+    r"\boutputs?\b[^.\n]{0,16}\b(?:will |would )?(?:always |still )?(?:is|are|be|stays?|comes? out)\b (?:always |still )?on (?:the )?CPU\b|\b[\w.]{2,40}\(\)?`? (?:does not|never) (?:return|give|produce)s? (?:a |an )?(?:cuda|GPU) tensor"
+    r"|(?<!\bI )(?<!\bwe )\b(?:do(?:es)? not|without) pass(?:ing|ed)?\b[^.\n]{0,24}\b(?:through|on|along|down|device)\b|(?:在|于)\s?CPU\s?(?:上)?(?:计算|创建|生成|构造|初始化)"
     r"|\b[\w.]{2,40}\(\)?`? (?:always )?(?:returns|gives|produces|creates) (?:a |an )?(?:tensor on (?:the )?CPU|CPU tensor)",
     re.IGNORECASE | re.ASCII,
 )

@@ -32,7 +32,7 @@ def moved_behind_a_map(told: Told, report: Report) -> Reading | None:
 
 
 _MOVED_WHOLE = (
-    r"device_map[^\n()]{0,160}\)\s{0,2}\.(?:to|cuda)\(|can'?t move a model|cannot move a model"
+    r"device_map[^\n()]{0,160}\)\s{0,2}\.(?:to|cuda)\(|cannot move a model"
     r"|\bchang\w+ (?:the )?(?:model(?:'s)? )?device\b[^.\n]{0,24}(?:after|with|of)|\bcall\w*[^.\n]{0,16}`?\.?(?:cuda|to)(?:\(\w*\))?`? method|(?:loaded|moved|put|sent) (?:again )?(?:to|onto|on) (?:the )?(?:default|first|one|a single) (?:GPU|device)[^.\n]{0,16} again"
     r"|\bmodel\.(?:to\(|cuda\()[^\n]{0,80}(?:after|although|behind|afterwards)|device_map[^。\n]{0,40}(?:之后|后)[^。\n]{0,30}\.(?:to|cuda)\(|device_map[^.\n]{0,80}(?:\bthen\b|\bafter\w*|\blater\b|\balso\b)[^\n]{0,40}\bmodel\.(?:to|cuda)\("
 )
@@ -112,9 +112,9 @@ def past_its_hook(told: Told, report: Report) -> Reading | None:
 
 
 _HOOK_ABSENT = (
-    r"\b(?:no|not|never|nobody|nothing|without|lacks?|missing|misses)\b[^.\n]{0,40}\bhooks?\b|n't [^.,\n]{0,30}\bhooks?\b|\bhooks?\b[^.\n]{0,40}(?:\bnot\b|\bnever\b|n't\b|\bonly\b)"
+    r"\b(?:no|not|never|nobody|nothing|without|lacks?|missing|misses)\b[^.\n]{0,40}\bhooks?\b|\bhooks?\b[^.\n]{0,40}(?:\bnot\b|\bnever\b|\bonly\b)"
     r"|\bhooks? (?:sits|is|are|hangs?|lives?) on (?:the |its )?\W?forward\b|(?:bypass\w*|skip\w*|circumvent\w*|(?:go|goes|going|gets?) (?:around|past)) (?:\w+ ){0,2}hooks?\b|\borphan\w*|\bonly\b[^.\n]{0,20}\bforward\b[^.\n]{0,30}\bhooks?\b"
-    r"|\b(?:not|nothing|never|no)\b[^.\n]{0,30}\bregister\w*(?![^.\n]{0,30}\b(?:buffer|parameter))|(?:\bnot\b|n't\b|\bno\b)[^.\n]{0,24}\b(?:entry|listed|part|included|contained|mentioned|in)\b[^.\n]{0,16}(?:offload|sequence)"
+    r"|\b(?:not|nothing|never|no)\b[^.\n]{0,30}\bregister\w*(?![^.\n]{0,30}\b(?:buffer|parameter))|(?:\bnot\b|\bno\b)[^.\n]{0,24}\b(?:entry|listed|part|included|contained|mentioned|in)\b[^.\n]{0,16}(?:offload|sequence)"
     r"|\bhooks?[^。，\n]{0,10}(?:没|不|未)|(?:没有?|未|不会?|绕过|跳过)[^。，\n]{0,10}\bhooks?|没有?(?:被)?注册|(?:没有?|不)(?:走|经过|调用)[^。，\n]{0,4}forward|(?:没有?|不)(?:写|列|放)?在[^。，\n]{0,12}(?:offload|序列|列表)"
 )
 """That nothing brings the weights of a part when it is used."""
@@ -123,7 +123,7 @@ _STAYS = r"\b(?:stay|remain|sit|lie|wait|left|stuck|still)\w*\b[^.,;\n]{0,16} (?
 
 _OFFLOADS = r"(?<!no )(?<!without )\b(?:enable_)?(?:\w+_)?(?:cpu|disk|model|group|layer)[-_ ]?offload\w*|\boffload(?:s|ed|ing)?\b|卸载到|offload"
 
-_NO_OFFLOAD = r"(?:\bnot|n't|\bnever|\bno|\bwithout)\b(?: (?:use|using|used|enabled?|have|any|hooks?|or|cpu|disk|model)){0,4} offload\w*|\boffload\w* (?:is|are|was)(?: not|n't| never| off\b| disabled)|(?:没有?|不|未|关)(?:开启?|启用|使用|用|闭|掉)?\s?(?:cpu )?(?:offload|卸载)"
+_NO_OFFLOAD = r"(?:\bnot|\bnever|\bno|\bwithout)\b(?: (?:use|using|used|enabled?|have|any|hooks?|or|cpu|disk|model)){0,4} offload\w*|\boffload\w* (?:is|are|was)(?: not| never| off\b| disabled)|(?:没有?|不|未|关)(?:开启?|启用|使用|用|闭|掉)?\s?(?:cpu )?(?:offload|卸载)"
 
 
 def offloaded(told: Told, report: Report) -> Reading | None:

@@ -32,7 +32,7 @@ _MOVES = Pattern(
 _RUNS = ("generate", "forward", "predict", "encode_image", "inference", "infer", "chat")
 """Methods by which a model is called."""
 _NO_MOVE = (
-    r"\b(?:no|never|nowhere|without|not|nothing)\b[^.\n]{0,24}(?:\.cuda\b|\.to\(|\bcalls? to \.?(?:to|cuda)\b)|n't [^.\n]{0,16}(?:\.cuda\b|\.to\()"
+    r"\b(?:no|never|nowhere|without|not|nothing)\b[^.\n]{0,24}(?:\.cuda\b|\.to\(|\bcalls? to \.?(?:to|cuda)\b)"
     r"|(?:没有?|从不|从来不|未)[^。，\n]{0,10}(?:\.cuda\b|\.to\b|\bto\(device)"
 )
 _ON_HOST = (
