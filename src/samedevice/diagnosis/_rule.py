@@ -41,9 +41,14 @@ SEVERAL_GPUS = (
     r"|multi-?gpu|device_map|(?:多|两|双)(?:张|块)?卡|第二(?:张|块)"
 )
 """Words that tell of more than one GPU."""
-_LAYERS = Pattern(r"(?:^|_)(?:add)?mm$|linear|conv|norm(?!al)")
+_OLD = Pattern(
+    r"but device \d{1,3} does not equal \d|^Expected object of (?:device type|backend)"
+    r"|^Tensor for (?:argument )?#?|^expected device \w{3,4}:\d{1,3} but got"
+)
+"""Words of torch before 1.8."""
+_LAYERS = Pattern(r"(?:^|_)(?:add)?mm$|linear|conv|norm(?!al)|(?:gru|lstm|rnn)_cell")
 """Operators by which a layer applies its weight."""
-_WEIGHTS = ("mat2", "weight", "running_mean", "running_var")
+_WEIGHTS = ("mat2", "weight", "running_mean", "running_var", "input_bias", "hidden_bias")
 _INPUTS = ("mat1", "self", "input")
 """How messages call the sides of a layer; `self` of a product with a bias is the bias."""
 _WRITTEN_OUT = Pattern(r"\b\w{0,8}(?:matmul|mm|einsum)\(|\S @ \S")
@@ -233,6 +238,16 @@ def argument(pattern: str) -> Look:
         if report.argument is None or not compiled.search(report.argument):
             return None
         return Phrase("because.argument", argument=report.argument, op=short_operator(report.op or "?"))
+
+    return look
+
+
+def before_maps() -> Look:
+    """The message has the words of a torch from before any library placed a model by a device map."""
+
+    def look(report: Report) -> Phrase | None:
+        old = _OLD.search(report.message or "")
+        return Phrase("because.message", kind=report.kind) if old else None
 
     return look
 

@@ -201,13 +201,13 @@ ROWS: tuple[Elsewhere, ...] = (
     ),
     _row(
         "import",
-        "no module named|cannot import name|undefined symbol|seems to be not installed|failed building wheel|requires the|has been toggled on",
-        r"No module named '?[\w.]+|cannot import name '\w+'|undefined symbol: \w+|the package \w+ seems to be not installed|Failed building wheel|This modeling file requires the following packages",
+        "no module named|cannot import name|undefined symbol|seems to be not installed|failed building wheel|requires |has been toggled on",
+        r"No module named '?[\w.]+|cannot import name '\w+'|undefined symbol: \w+|the package \w+ seems to be not installed|Failed building wheel|This modeling file requires the following packages|requires `?\w+`?\. You can install it with|requires (?:the )?`?\w+`?(?: library| package)? to be installed",
     ),
     _row(
         "import",
-        "for device cuda|not compiled with gpu support|does not have nccl|cuda_home|detected cuda version|cuda setup failed|with arguments from the|torch_cuda_arch_list",
-        r"Not compiled with GPU support|\w+_impl: implementation for device cuda(?::\d+)? not found|Distributed package does not have \w+ built in|CUDA_HOME environment variable is not set|The detected CUDA version \([^)]{0,20}\) mismatches|CUDA Setup failed"
+        "for device cuda|not compiled with gpu support|does not have nccl|no gpus found|cuda_home|detected cuda version|cuda setup failed|with arguments from the|torch_cuda_arch_list",
+        r"Not compiled with GPU support|\w+_impl: implementation for device cuda(?::\d+)? not found|Distributed package does not have \w+ built in|ProcessGroupNCCL is only supported with GPUs|CUDA_HOME environment variable is not set|The detected CUDA version \([^)]{0,20}\) mismatches|CUDA Setup failed"
         r"|Could not run '(?!aten::)\w+::\w+' with arguments from the",
     ),
     _row(
@@ -231,6 +231,7 @@ ROWS: tuple[Elsewhere, ...] = (
         r"does not appear to have a file named|no file named \w|No such file or directory|Error while deserializing header|HeaderTooLarge|PytorchStreamReader failed|invalid load key",
     ),
     _row("files", "no space left", r"No space left on device"),
+    _row("files", "os error", r"\w[\w ]{2,60} \(os error \d{1,3}\)"),
     _row(
         "process",
         "have died|has died|kernel restarting",

@@ -108,7 +108,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "argument-device",
         "expected object of",
-        r"Expected object of (?:device type|backend) (?P<d2>CUDA|CPU|XPU|HIP) but got (?:device type |backend )?(?P<d1>CUDA|CPU|XPU|HIP) for argument #?\d{1,2} '(?P<argument>\w{1,40})'"
+        r"Expected object of (?:device type|backend) (?P<d2>CUDA|CPU|XPU|HIP) but got (?:device type |backend )?(?P<d1>CUDA|CPU|XPU|HIP) for argument #?(?P<nth>\d{1,2}) '(?P<argument>\w{1,40})'"
         r"(?: in call to (?P<op>\w{1,60}))?",
     ),
     _row(
@@ -295,7 +295,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "device-map-incomplete",
         "device_map provided",
-        r"The device_map provided does not give any device for the following parameters?: (?P<argument>[\w.]{1,160})?",
+        r"The device_map provided does not give any device for the following parameters?:? (?P<argument>[\w.]{1,160})?",
     ),
     _row(
         "device-map-class-unsupported",

@@ -20,7 +20,7 @@ from samedevice.diagnosis.paste._kinds import KINDS
 from samedevice.diagnosis.paste._notebook import notebook_text
 from samedevice.diagnosis.paste._operands import DEVICE_NAME, operands_in, tensor_type
 from samedevice.diagnosis.paste._pattern import Pattern
-from samedevice.diagnosis.paste._report import Report
+from samedevice.diagnosis.paste._report import Frame, Report
 from samedevice.diagnosis.paste._sentence import read_sentence
 from samedevice.diagnosis.paste._told import Told, told_in
 
@@ -48,6 +48,8 @@ _ECHOES = frozenset("out-of-memory data-parallel-replica move-dispatched-warning
 """Weak kinds that are no error by themselves where an error about something else stands beside them."""
 _TELLING = frozenset("data-parallel-replica out-of-memory".split())
 """Weak kinds that tell what came before a strong one."""
+_LOOKUPS = {("3", "index"): "index_select"}
+"""Operators by the number and the name of an argument, which the messages of torch before 1.3 have alone."""
 _AFTERWARDS = frozenset("launcher-exit collective-failure".split())
 """What follows when something else went wrong first."""
 _LONGEST_MESSAGE = 500
@@ -166,7 +168,7 @@ def _report(hit: Hit, hits: list[Hit], paste: Text) -> Report:
         message=_message(paste.whole, hit.found) if hit.topic is None else _sentence(paste, hit),
         exception=exception_name(paste.lines, row),
         devices=_devices(groups) or _placed(operands, sentence if hit.kind in _PLACING else ""),
-        op=groups.get("op"),
+        op=groups.get("op") or _LOOKUPS.get((groups.get("nth") or "", groups.get("argument") or "")),
         argument=_argument(groups),
         frames=frames,
         versions=paste.versions,
@@ -220,23 +222,39 @@ def _unrecognised(paste: Text) -> Report:
     plain = raised is not None and not _DEVICE_WORD.search(message)
     whole = " ".join([message, *shown[at + 1 : at + _MESSAGE_LINES]])[:_LONGEST_MESSAGE]
     said = read_sentence(whole) if raised else None
+    frames = frames_of(paste.lines[-4000:])
+    cut = _cut_kind(message if raised else "", frames)
     return Report(
-        said.kind if said else "unknown-message",
+        said.kind if said else cut or "unknown-message",
         (message[:_LONGEST_MESSAGE] or None) if raised or paste.told is None else None,
         name or (raised["name"] if raised else None),
         said.devices if said else (),
         None,
         said.argument if said else None,
-        frames_of(paste.lines[-4000:]),
+        frames,
         paste.versions,
         words=paste.whole[-sum(_AROUND) :],
-        topic="python" if plain and said is None else None,
+        topic="python" if plain and said is None and cut is None else None,
         whole=False,
         operands=said.operands if said else (),
         ranks=said.ranks if said else (),
         told=paste.told,
         beside=paste.beside,
     )
+
+
+def _cut_kind(message: str, frames: tuple[Frame, ...]) -> str | None:
+    """The kind of an error whose paste ends within its message, or before it in a function that only raises it."""
+    if len(message) >= _LEAST_CUT and _ALL_TENSORS.startswith(message):
+        return "same-device"
+    last = frames[-1].function if frames else None
+    return "deserialize" if last in _CHECKS_OF_LOADING else None
+
+
+_ALL_TENSORS = "Expected all tensors to be on the same device"
+_LEAST_CUT = len("Expected all")
+_CHECKS_OF_LOADING = ("validate_cuda_device", "_cuda_deserialize")
+"""Functions of torch that look whether the GPU of a stored tensor is there."""
 
 
 def _first_causes(hits: list[Hit], paste: Text) -> list[Hit]:

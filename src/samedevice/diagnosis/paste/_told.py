@@ -90,7 +90,8 @@ THING = Pattern("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ROLES), 
 _MESSAGE = Pattern(r"\bat least two devices|\ball tensors to be on the same device", _FLAGS)
 """Words of a message whose devices are not those of what was named before it."""
 _NOT_MOVED = Pattern(
-    r"(?P<thing>(?:(?:hidden|cell|recurrent) )?[\w.]{1,40}) (?:(?:is|are|was|were|has|have) (?:been )?(?:not|never)) (?:been )?(?:moved|sent|transferred|put on)"
+    r"(?P<thing>(?:(?:hidden|cell|recurrent) )?[\w.]{1,40}) (?:(?:is|are|was|were|has|have) (?:been )?(?:not|never)) (?:been )?(?:moved|sent|transferred|put on|(?:set|moved|put|placed|sent) (?:to|on) the same device|\.cuda\(\)|\.to\()"
+    r"|\b(?:do|does|did) not (?:move|place|put|send|transfer) (?:the |its |my )?(?:other |remaining |rest of the )?(?P<others>[\w.]{1,40})"
     r"|(?P<gone>[\w.]{1,40}) (?:is|was|are|were) forgotten|(?:forgot|forgotten|forget) to (?:move|send|put|transfer) (?:the |my )?(?P<forgotten>[\w.]{1,40})|never (?:moved|sent|put) (?:the |my )?(?P<never>[\w.]{1,40})|did you (?:\w+ )?(?:move|send|put|transfer) (?:the |your |its )?(?P<asked>[\w.]{1,40})[^?\n]{0,30}\?(?:(?!\byes\b|\bI did\b)[^?]){0,40}?\b(?:no|nope|forgot|did not|that was (?:it|the))\b|(?:not|never) (?:\w+ )?(?:call|called|use|used) \.(?:cuda|to)\([^()\n]{0,20}\) (?:on|for) (?:the |my )?(?P<uncalled>[\w.]{1,40})|(?P<rest>[\w.]{1,40}) I (?:leave|left)\b|\bI (?:leave|left) (?:the )?(?P<kept>[\w.]{1,40})"
     r"|(?:忘了|忘记|没有?)(?:把|将)\s?(?P<zh>[\w.]{1,40}?)\s?(?:搬|移|放|送|\.to|\.cuda)|(?P<noun>模型|标签|输入|数据)\s?[A-Za-z_]\w{0,20}\s?(?:没有?|忘了|忘记)\s?(?:搬|移|放|送|\.?to\b|\.?cuda\b)|(?P<left>[A-Za-z_][\w.]{1,40}|模型|标签|输入|数据|(?:编码|解码|生成|判别|投影)器|网络|主干)\s?(?:没有?|忘了|忘记)\s?(?:搬|移|放|送|\.?to\b|\.?cuda\b)",
     _FLAGS,

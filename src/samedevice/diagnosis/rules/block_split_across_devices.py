@@ -48,6 +48,7 @@ from samedevice.diagnosis._rule import (
     Hint,
     Rule,
     argument,
+    before_maps,
     frameless,
     inside,
     line,
@@ -289,6 +290,9 @@ device_map = {"layers.0": 0, "layers.1": 1, ...}              # 只按完整的�
   `no_split_module_classes`
 """
 
+_APART = (said("same-device argument-device", devices="gpus"), unless(before_maps()))
+"""Two GPUs met, and a device map may have put the parts of a model there."""
+
 RULE = Rule(
     code="SD120",
     name="block-split-across-devices",
@@ -337,20 +341,20 @@ RULE = Rule(
         ),
         sign(
             2.2,
-            said("same-device argument-device", devices="gpus"),
+            *_APART,
             unless(argument("index|src|source")),
             remote(),
         ),
         sign(
             1.2,
-            said("same-device argument-device", devices="gpus"),
+            *_APART,
             unless(argument("index|src|source")),
             line(r"hidden_states"),
         ),
-        sign(1.6, said("same-device argument-device", devices="gpus"), _neighbours),
-        sign(1.4, said("same-device argument-device", devices="gpus"), frameless()),
+        sign(1.6, *_APART, _neighbours),
+        sign(1.4, *_APART, frameless()),
         sign(1.4, said("same-device argument-device", op="mm|layer_norm|convolution", devices="gpus")),
-        sign(1.0, said("same-device argument-device", devices="gpus")),
+        sign(1.0, *_APART),
     ),
     detect=_detect,
 )

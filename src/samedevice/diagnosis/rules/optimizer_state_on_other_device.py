@@ -186,6 +186,9 @@ RULE = Rule(
             line(r"\b(?:add|mul|sub|div|copy|lerp|addcmul|addcdiv|sqrt|dot)_?\b|grad"),
         ),
         sign(5.2, said("same-device argument-device", devices="host"), below(_STEPS)),
+        sign(
+            5, said("same-device argument-device", devices="host"), line(r"\.grad\.\w+_\("), inside(r"^step$")
+        ),
         sign(5, said("needs-gpu"), anywhere(r"multi_tensor_apply")),
         sign(5, said("needs-gpu"), below(_STEPS)),
         sign(6, said("needs-gpu triton-pointer"), inside(r"optimi[sz]er", last=2)),

@@ -38,6 +38,8 @@ apart.
 - Memory options of ComfyUI (`--highvram`, `--gpu-only`)
 """
 
+# ruff: noqa: E501 # patterns of whole phrases
+
 from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
@@ -133,10 +135,11 @@ RULE = Rule(
             4.5,
             said("same-device argument-device meta-device triton-pointer illegal-access no-exception"),
             anywhere(
-                r"wake_up|sleep_mode|engine\.sleep|summon_full_params|fully.?sharded|\bfsdp\b|(?:low|med)[-_]?vram"
+                r"wake_up|sleep_mode|engine\.sleep|summon_full_params|fully.?sharded|\bfsdp\b|(?:low|med)[-_]?vram|\b(?:loaded partially|partially loaded)\b"
             ),
             unless(anywhere(r"\b(?:not|without|no)\b[^.\n]{0,40}(?:low|med)[-_]?vram")),
         ),
+        sign(3, said("triton-pointer"), anywhere(r"\b(?:loaded partially|partially loaded)\b")),
         sign(2.6, said("argument-device", op="index_select", devices="host")),
         sign(
             2.2,

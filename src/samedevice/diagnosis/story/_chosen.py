@@ -8,11 +8,13 @@ from samedevice.diagnosis.paste import Report, Told
 from samedevice.diagnosis.story._facts import (
     ABOVE_LINES,
     FIRST,
+    MEETS,
     NOT_ON_FIRST,
     OWN_KERNEL,
     RIGHT,
     Reading,
     devices_met,
+    ends,
     fails,
     gpus_met,
     when,
@@ -54,6 +56,7 @@ _HOST_CHOSEN = (
 def fails_elsewhere(told: Told, report: Report) -> Reading | None:
     """It fails on any GPU but the first, where the first one met the other, or a bare `.cuda()` is written."""
     first = "cuda:0" in gpus_met(told, report) or (told.says(_WRITTEN) and fails(told, report))
+    first = first or told.says(_PUT_ON_FIRST) or (ends(told, report) and told.mentions(MEETS))
     if told.spread or told.launched or not (told.says(NOT_ON_FIRST) and first):
         return None
     candidates = ("tensor-created-on-wrong-device", "module-left-on-other-device")
@@ -64,7 +67,7 @@ _VISIBLE_WORKS = rf"CUDA_VISIBLE_DEVICES\s?=\s?\d\b(?!,)[^\n]{{0,80}}\n?[^\n]{{0
 """It works where that GPU alone is visible, and is the first one then."""
 
 
-_PUT_ON_FIRST = rf"\b(?:put|placed|allocat\w+|loaded|moved|goes|went|occup\w+|uses?)\b[^.\n]{{0,16}}(?:{FIRST}|\b(?:GPU )?device 0\b)"
+_PUT_ON_FIRST = rf"\bdefaults? to (?:using )?(?:the )?{FIRST}|\b(?:put|placed|allocat\w+|loaded|moved|goes|went|occup\w+|uses?)\b[^.\n]{{0,16}}(?:{FIRST}|\b(?:GPU )?device 0\b)"
 
 
 _FIRST_WORKS = rf"{FIRST}[^.;。；\n]{{0,40}}{RIGHT}|{RIGHT}[^.;。；\n]{{0,24}}{FIRST}"

@@ -115,7 +115,7 @@ RIGHT = r"(?:\bworks?\b|\bfine\b|\bok\b|\bright\b|\bcorrect\b|no (?:problem|erro
 OWN_KERNEL = r"CUDA (?:C\+\+ )?extensions?|\bextension\b|cpp_?extension|custom (?:CUDA )?(?:op\w*|kernels?)|triton kernels?|our (?:own )?kernels?|(?:自定义|自己写的)(?:CUDA)? ?(?:算子|kernel|核函数)"
 
 
-NOT_ON_FIRST = rf"(?:\bunless\b|\bexcept (?:for|on|with)\b|\bother than\b|\bif (?:it is )?not\b)[^.\n]{{0,24}}{FIRST}|(?:不是|除了|除|非|不在|换成其他)[^。\n]{{0,6}}{FIRST}|\b(?:if|when|whenever)\b[^.\n]{{0,30}}\b(?:is|are) not [`'\"]?{FIRST}"
+NOT_ON_FIRST = rf"(?:\bunless\b|\bexcept (?:for|on|with)\b|\bother than\b|\bif (?:it is )?not\b)[^.\n]{{0,24}}{FIRST}|\b(?:different|another|other) (?:GPU|card|device)s?\b[^.\n]{{0,16}}\b(?:than|but) (?:the )?(?:default|first)|\bchang\w+ [^.\n]{{0,24}}['\"`]cuda(?::0)?['\"`] (?:to|into) ['\"`]?cuda:[1-9]|(?:不是|除了|除|非|不在|换成其他)[^。\n]{{0,6}}{FIRST}|\b(?:if|when|whenever)\b[^.\n]{{0,30}}\b(?:is|are) not [`'\"]?{FIRST}"
 
 
 def in_parts(told: Told) -> bool:

@@ -85,6 +85,7 @@ def never_moved(told: Told, report: Report) -> Reading | None:
     if role == "tensor" and report.kind == "input-weight-type":
         return None  # the message itself tells which side it is
     role = "model" if role == "tensor" and _MODULE.fullmatch(word) else role
+    role = "labels" if _OF_A_LOSS.search(word) else role
     reasons = (Phrase("because.told-never-moved", thing=word),)
     return Reading(
         _LEFT_AS.get(role, "extra-input-on-wrong-device"), reasons, ("module-left-on-other-device",)
@@ -92,10 +93,11 @@ def never_moved(told: Told, report: Report) -> Reading | None:
 
 
 _MODULE = Pattern(
-    r"[\w.]*(?:norm|conv\w{0,12}|linear|head|layers?|block|net|module|encoder|decoder|mlp|attention|projection|proj)",
+    r"[\w.]*(?:norm|conv\w{0,12}|linear|heads?|layers?|block|net|modules?|encoder|decoder|mlp|attention|projection|proj)",
     re.IGNORECASE,
 )
 """What a module is called."""
+_OF_A_LOSS = Pattern(r"loss\b|criterion", re.IGNORECASE)
 _LEFT_AS = {
     "labels": "loss-or-label-on-other-device",
     "model": "module-left-on-other-device",

@@ -42,7 +42,7 @@ _FEWER_RIGHT = (
 
 
 _UNSEEN = (
-    r"is_available\(\)[^.\n]{0,24}\bfalse\b|(?:torch|pytorch|it) (?:does not|cannot) (?:see|find|detect|recogni[sz]e) (?:my |the |any )?(?:GPU|cuda|card)"
+    r"cuda\.(?:is_)?available\(\)[^.\n]{0,24}\bfalse\b|(?:torch|pytorch|it) (?:does not|cannot) (?:see|find|detect|recogni[sz]e) (?:my |the |any )?(?:GPU|cuda|card)"
     r"|(?:识别|检测|找|看)不到\s?(?:GPU|显卡|cuda)"
 )
 

@@ -32,7 +32,7 @@ def moved_behind_a_map(told: Told, report: Report) -> Reading | None:
 
 
 _MOVED_WHOLE = (
-    r"device_map[^\n()]{0,160}\)\s{0,2}\.(?:to|cuda)\(|cannot move a model"
+    r"device_map[^()]{0,160}\)\s{0,2}\.(?:to|cuda)\(|cannot move a model"
     r"|\bchang\w+ (?:the )?(?:model(?:'s)? )?device\b[^.\n]{0,24}(?:after|with|of)|\bcall\w*[^.\n]{0,16}`?\.?(?:cuda|to)(?:\(\w*\))?`? method|(?:loaded|moved|put|sent) (?:again )?(?:to|onto|on) (?:the )?(?:default|first|one|a single) (?:GPU|device)[^.\n]{0,16} again"
     r"|\bmodel\.(?:to\(|cuda\()[^\n]{0,80}(?:after|although|behind|afterwards)|device_map[^。\n]{0,40}(?:之后|后)[^。\n]{0,30}\.(?:to|cuda)\(|device_map[^.\n]{0,80}(?:\bthen\b|\bafter\w*|\blater\b|\balso\b)[^\n]{0,40}\bmodel\.(?:to|cuda)\("
 )
