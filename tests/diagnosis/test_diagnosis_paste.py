@@ -337,11 +337,13 @@ def noise(kind):
         "dotted",
     ],
 )
-def test_a_megabyte_takes_less_than_a_second(kind):
+def test_a_megabyte_takes_no_minutes(kind):
     text = noise(kind)
     started = time.process_time()
     explain_text(text)
-    assert time.process_time() - started < 1
+    assert (
+        time.process_time() - started < 5
+    )  # below 1 on an idle core; a pattern that tries all ways takes minutes
 
 
 @pytest.mark.parametrize(
