@@ -46,7 +46,7 @@ _OLD = Pattern(
     r"|^Tensor for (?:argument )?#?|^expected device \w{3,4}:\d{1,3} but got"
 )
 """Words of torch before 1.8."""
-_LAYERS = Pattern(r"(?:^|_)(?:add)?mm$|linear|conv|norm(?!al)|(?:gru|lstm|rnn)_cell")
+_LAYERS = Pattern(r"(?:^|_)(?:add)?mm(?:_out)?$|linear|conv|norm(?!al)|(?:gru|lstm|rnn)_cell")
 """Operators by which a layer applies its weight."""
 _WEIGHTS = ("mat2", "weight", "running_mean", "running_var", "input_bias", "hidden_bias")
 _INPUTS = ("mat1", "self", "input")
@@ -393,11 +393,13 @@ def called() -> Look:
 
 
 def beside_the_first() -> Look:
-    """One rank of a launch works on its own GPU, and meets the first one."""
+    """One rank of a launch works on its own GPU, and meets the first; or each of several processes does."""
 
     def look(report: Report) -> Phrase | None:
         rank = report.ranks[0] if len(report.ranks) == 1 else 0
         both = rank > 0 and {*report.devices} == {"cuda:0", f"cuda:{rank}"}
+        first = [{*each} for each in report.pairs if len({*each}) > 1]
+        both = both or (len(first) > 1 and all("cuda:0" in each and "cpu" not in each for each in first))
         return Phrase("because.told-rank-beside-first") if both else None
 
     return look

@@ -143,8 +143,8 @@ def read_paste(text: str) -> list[Report]:
         known = next((r for r in reports if _same(r, hit.kind, groups.get("op"), _argument(groups))), None)
         if known is None:
             reports.append(_report(hit, hits, paste))
-        elif rank is not None and rank not in known.ranks:
-            reports[reports.index(known)] = _with_rank(known, rank)
+        else:
+            reports[reports.index(known)] = _with_another(known, rank, _devices(groups))
     return [completed(report) for report in reports if not _repeats(report, reports)]
 
 
@@ -435,8 +435,11 @@ def _repeats(report: Report, reports: list[Report]) -> bool:
     )
 
 
-def _with_rank(report: Report, rank: int) -> Report:
-    return replace(report, ranks=tuple(sorted({*report.ranks, rank})))
+def _with_another(report: Report, rank: int | None, devices: tuple[str, ...]) -> Report:
+    """The report with the rank and the devices of one more message like its own."""
+    ranks = report.ranks if rank is None else tuple(sorted({*report.ranks, rank}))
+    pairs = tuple(dict.fromkeys((*report.pairs, report.devices, devices)))[:_MOST_PIECES]
+    return replace(report, ranks=ranks, pairs=pairs)
 
 
 def _beginning(lines: list[str], row: int) -> int:

@@ -65,6 +65,8 @@ class Report:
     """Oldest first."""
     versions: dict[str, str] = field(default_factory=dict)
     ranks: tuple[int, ...] = ()
+    pairs: tuple[tuple[str, ...], ...] = ()
+    """The devices that each of the messages alike names, as several processes print them."""
     """Ranks that show this error."""
     earlier: tuple[str, ...] = ()
     """Kinds of other errors that stand before this one in the paste."""

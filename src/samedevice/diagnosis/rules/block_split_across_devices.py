@@ -49,6 +49,7 @@ from samedevice.diagnosis._rule import (
     Rule,
     argument,
     before_maps,
+    beside_the_first,
     frameless,
     inside,
     line,
@@ -290,7 +291,11 @@ device_map = {"layers.0": 0, "layers.1": 1, ...}              # 只按完整的�
   `no_split_module_classes`
 """
 
-_APART = (said("same-device argument-device", devices="gpus"), unless(before_maps()))
+_APART = (
+    said("same-device argument-device", devices="gpus"),
+    unless(before_maps()),
+    unless(beside_the_first()),
+)
 """Two GPUs met, and a device map may have put the parts of a model there."""
 
 RULE = Rule(

@@ -245,7 +245,7 @@ RULE = Rule(
         sign(
             4.2,
             said("same-device argument-device", devices="host"),
-            line(r"\b(?:targets?|gt_\w+|ground_truth|y_true)\b"),
+            line(r"\b(?:targets?|gt_\w+|ground_truth|y_true)\b(?!\s?=[^=])"),
         ),
         sign(
             5,
