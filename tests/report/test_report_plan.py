@@ -65,7 +65,7 @@ def test_auto_is_tried_on_the_same_machine(placed, automatic):
     assert set(automatic.device_map.values()) <= {0, 1}
     assert {peak.gpu for peak in automatic.peaks} == {0, 1}
     weights = sum(share.planned.weights for share in placed.shares)
-    assert sum(peak.load for peak in automatic.peaks) >= weights
+    assert sum(peak.phases["load"] for peak in automatic.peaks) >= weights
 
 
 @pytest.mark.parametrize("language", languages())

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 from samedevice.errors import SameDeviceError
 from samedevice.events import Event
 from samedevice.machines import Machine, parse_machine
+from samedevice.messages import Phrase
 
 if TYPE_CHECKING:
     from samedevice.runtime import VirtualMachine
@@ -62,11 +63,14 @@ class Proof:
     """Gaps between blocks made it run out of memory; all else here is of a second trial, in which torch's
     allocator was told `expandable_segments:True`.
     """
+    different: Phrase | None = None
+    """What came out that is not what comes out on one GPU."""
 
     def holds(self, budgets: Mapping[int, int]) -> bool:
         """Whether nothing was found and every peak is within its GPU's budget."""
         within = all(peak.allocated <= budgets[peak.gpu] for peak in self.peaks)
-        return within and not self.events and not self.out_of_memory and self.error is None
+        ran = self.error is None and self.different is None and not self.out_of_memory
+        return ran and within and not self.events
 
 
 class Trial(ABC):
@@ -83,6 +87,7 @@ class Trial(ABC):
         self.peaks: list[Peak] = []
         self.events: list[tuple[Event, int]] = []
         self.error: str | None = None
+        self.different: Phrase | None = None
 
     @abstractmethod
     def around(self) -> AbstractContextManager[None]:
@@ -133,6 +138,7 @@ class Trial(ABC):
             time.perf_counter() - began,
             {name: importlib.metadata.version(name) for name in self.packages},
             expandable,
+            self.different,
         )
 
     def _peak_of_each(self) -> list[int]:

@@ -36,12 +36,13 @@ class Offload:
 
     def lines(self, gpu: int) -> list[str]:
         """The same in Python."""
-        given = {self.device: f"cuda:{gpu}", **self.arguments}
-        called = ", ".join(f"{name}={value!r}" for name, value in given.items())
-        return [
-            *([f"pipe.{AUTOENCODER}.enable_tiling()"] if self.tiled else []),
-            f"pipe.{self.method}({called})",
-        ]
+        tiling = [f"pipe.{AUTOENCODER}.enable_tiling()"] if self.tiled else []
+        return [*tiling, f"pipe.{self.call({self.device: f'cuda:{gpu}'})}"]
+
+    def call(self, given: Mapping[str, Any] | None = None) -> str:
+        """The method with its arguments, and with these before them."""
+        arguments = {**(given or {}), **self.arguments}
+        return f"{self.method}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
 
 
 OFFLOADS = (

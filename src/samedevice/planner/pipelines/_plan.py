@@ -75,8 +75,8 @@ class PipelinePlan:
     proof: Proof | None
     """Of the placement."""
     rounds: int
-    offloaded: Offloaded | None = None
-    """Where no placement fits: the offload that does, or the last one that was tried."""
+    offloads: tuple[Offloaded, ...] = ()
+    """Where no placement fits: those that were tried, in their order; the last one holds, or none does."""
 
     @property
     def fits(self) -> bool:
@@ -86,7 +86,7 @@ class PipelinePlan:
     @property
     def last_proof(self) -> Proof | None:
         """That of the placement; where none fits, that of the offload."""
-        return self.proof if self.offloaded is None else self.offloaded.proof
+        return self.offloads[-1].proof if self.offloads else self.proof
 
     @property
     def proved(self) -> bool:
@@ -97,7 +97,7 @@ class PipelinePlan:
     @property
     def chosen(self) -> Offloaded | None:
         """The offload that was tried and held; None where the plan is a placement, or nothing holds."""
-        return self.offloaded if self.proved else None
+        return self.offloads[-1] if self.offloads and self.proved else None
 
     @property
     def shares(self) -> tuple[PipelineShare, ...]:
@@ -186,11 +186,11 @@ def place_pipeline(
             source, machine, picture, reserve, profile, components, placement, None, number - 1
         )
         if not plan.fits:
-            return replace(plan, offloaded=_offloaded(plan, say))
+            return replace(plan, offloads=_offloads(plan, say))
         say(Phrase("place.step-proof", number=number))
-        proof = prove_pipeline(source, machine, placement.gpus, picture)
+        proof = prove_pipeline(source, machine, placement.gpus, picture, profile.made)
         plan = replace(plan, proof=proof, rounds=number)
-        if plan.proved or proof.error is not None or proof.events:
+        if plan.proved or proof.error is not None or proof.different is not None or proof.events:
             return plan
         missing = max(-plan.room, 0)
         if not missing:
@@ -199,8 +199,8 @@ def place_pipeline(
     return plan
 
 
-def _offloaded(plan: PipelinePlan, say: Callable[[Phrase], object]) -> Offloaded | None:
-    """The first offload that holds, or else the last one; None where no offload helps.
+def _offloads(plan: PipelinePlan, say: Callable[[Phrase], object]) -> tuple[Offloaded, ...]:
+    """Offloads up to the first that holds; none where none can help.
 
     An offload moves weights; what a component needs while it runs, it needs in any case. Only an autoencoder
     needs less where it works on tiles.
@@ -209,8 +209,8 @@ def _offloaded(plan: PipelinePlan, say: Callable[[Phrase], object]) -> Offloaded
     gpu = max(budgets, key=lambda each: (budgets[each], -each))
     heavy = [each.name for each in profile.components if each.working > budgets[gpu]]
     if heavy and not (heavy == [AUTOENCODER] and profile.tiles):
-        return None
-    found = None
+        return ()
+    found: list[Offloaded] = []
     for offload in OFFLOADS:
         if offload.whole and any(
             each.weights + (0 if each.name in heavy else each.working) > budgets[gpu]
@@ -218,9 +218,9 @@ def _offloaded(plan: PipelinePlan, say: Callable[[Phrase], object]) -> Offloaded
         ):
             continue
         asked = tiled(offload) if heavy else offload
-        say(Phrase("pipeline.step-offload", method=asked.method))
-        proof = prove_offload(plan.source, plan.machine, gpu, asked, plan.picture)
-        found = Offloaded(asked, gpu, proof, budgets[gpu] - proof.peaks[0].allocated)
+        say(Phrase("pipeline.step-offload", method=asked.call()))
+        proof = prove_offload(plan.source, plan.machine, gpu, asked, plan.picture, profile.made)
+        found.append(Offloaded(asked, gpu, proof, budgets[gpu] - proof.peaks[0].allocated))
         if proof.holds(budgets):
             break
-    return found
+    return tuple(found)

@@ -5,7 +5,8 @@ script of the plan; of the pipeline only configurations are used. A tokenizer is
 prompts of full length, since its files hold words and decide nothing else.
 
 Source of the way components are placed: `diffusers/pipelines/pipeline_loading_utils.py`, `load_sub_model`
-(0.42): `from_pretrained` with `{"": gpu}`, then `dispatch_model(..., force_hooks=True)`. A pipeline's
+(0.42): `from_pretrained` with `{"": gpu}`, then `dispatch_model(..., force_hooks=True)`, whose hooks copy
+lists that a module is given and changes, but for the names in its `_skip_keys`. A pipeline's
 `from_pretrained` takes the strategy `balanced` alone, and refuses a map (`pipeline_utils.py`).
 """
 
@@ -60,6 +61,8 @@ class PipelineProfile:
     """Kept by the pipeline itself while components change."""
     tiles: bool
     """Whether its autoencoder can work on tiles (`enable_tiling`)."""
+    skipped: Mapping[str, tuple[str, ...]]
+    """Of components that say so: arguments that hooks must not copy."""
     made: Picture
     """What one call came to: the pipeline's own size and frames where none were asked for."""
 
@@ -77,23 +80,46 @@ def profile_pipeline(source: PipelineSource, picture: Picture) -> PipelineProfil
         ),
         trial.held,
         trial.tiles,
+        trial.skipped,
         trial.made,
     )
 
 
 def prove_pipeline(
-    source: PipelineSource, machine: Machine, gpus: Mapping[str, int], picture: Picture
+    source: PipelineSource,
+    machine: Machine,
+    gpus: Mapping[str, int],
+    picture: Picture,
+    expected: Picture | None = None,
 ) -> Proof:
-    """Load the pipeline by the map on a virtual `machine`, and make a picture in two steps."""
-    return tried(lambda: _Trial(source, gpus, picture), machine)
+    """Load the pipeline by the map on a virtual `machine`, and make a picture in two steps.
+
+    `expected`: what the pipeline makes on one GPU; None where that is not known.
+    """
+    return tried(lambda: _Trial(source, gpus, picture, expected=expected), machine)
 
 
 def prove_offload(
-    source: PipelineSource, machine: Machine, gpu: int, offload: Offload, picture: Picture
+    source: PipelineSource,
+    machine: Machine,
+    gpu: int,
+    offload: Offload,
+    picture: Picture,
+    expected: Picture | None = None,
 ) -> Proof:
     """The same with all components on the host, which come to one GPU when they run."""
     gpus = dict.fromkeys(source.models, gpu)
-    return tried(lambda: _Trial(source, gpus, picture, offload=offload), machine)
+    return tried(lambda: _Trial(source, gpus, picture, offload=offload, expected=expected), machine)
+
+
+def made_phrase(made: Picture) -> Phrase:
+    """The size of pictures, and the length of films."""
+    if made.size is None:
+        return Phrase("pipeline.own-size")
+    width, height = made.size
+    if made.frames is None:
+        return Phrase("pipeline.size", width=width, height=height)
+    return Phrase("pipeline.film", width=width, height=height, frames=made.frames)
 
 
 def _seen(made: Any, asked: Picture) -> Picture:
@@ -138,6 +164,14 @@ def _dtype(source: PipelineSource, *libraries: str) -> dict[str, Any]:
     import torch
 
     return {dtype_argument(*libraries): getattr(torch, source.dtype)}
+
+
+def loader_name(source: PipelineSource) -> str:
+    """The class of diffusers that loads a pipeline around its components.
+
+    Its own: `DiffusionPipeline` loads those anew that a pipeline can do without (`_optional_components`).
+    """
+    return source.kind if hasattr(_diffusers(), source.kind) else "DiffusionPipeline"
 
 
 def dtype_argument(*libraries: str) -> str:
@@ -222,18 +256,22 @@ class _Trial(Trial):
         picture: Picture,
         *,
         offload: Offload | None = None,
+        expected: Picture | None = None,
         watch: bool = False,
     ) -> None:
+        """A trial that watches measures the components, without hooks around them."""
         super().__init__(gpus, sorted(set(gpus.values())))
         self.source = source
         self.picture = picture
         self.offload = offload
+        self.expected = expected
         self.watch = watch
         self.sizes: dict[str, tuple[int, int]] = {}
         """Of each component the bytes and the number of its weights, in the pipeline's order."""
         self.needed: dict[str, int] = {}
         self.held = 0
         self.tiles = False
+        self.skipped: dict[str, tuple[str, ...]] = {}
         self.made = picture
         self._running: str | None = None
         self._base = 0
@@ -254,7 +292,7 @@ class _Trial(Trial):
         made = (
             {} if self.offload is not None else {name: self._component(name) for name in self.source.models}
         )
-        pipe = _diffusers().DiffusionPipeline.from_pretrained(
+        pipe = getattr(_diffusers(), loader_name(self.source)).from_pretrained(
             str(self.source.folder), **made, **_stand_ins(self.source), **_dtype(self.source, "diffusers")
         )
         pipe.set_progress_bar_config(disable=True)
@@ -266,6 +304,8 @@ class _Trial(Trial):
                 size = sum(-(-each.numel() * each.element_size() // 512) * 512 for each in weights)
                 self.sizes[name] = size, sum(each.numel() for each in part.parameters())
                 self.tiles |= name == AUTOENCODER and hasattr(part, "enable_tiling")
+                if (keys := getattr(part, "_skip_keys", None)) is not None:
+                    self.skipped[name] = tuple(keys)
         return pipe
 
     def _component(self, name: str) -> Any:
@@ -279,7 +319,10 @@ class _Trial(Trial):
         model = loader.from_pretrained(
             str(self.source.folder), subfolder=name, device_map=place, **_dtype(self.source, library)
         )
-        return dispatch_model(model, device_map=place, force_hooks=True)
+        if self.watch:
+            return model
+        skipped = getattr(model, "_skip_keys", None)
+        return dispatch_model(model, device_map=place, force_hooks=True, skip_keys=skipped)
 
     def _call(self, pipe: Any) -> None:
         known = inspect.signature(pipe.__call__).parameters
@@ -301,6 +344,10 @@ class _Trial(Trial):
         try:
             made = pipe(**{name: value for name, value in asked.items() if name in known})
             self.made = _seen(made, self.picture)
+            if self.expected is not None and self.made != self.expected:
+                self.different = Phrase(
+                    "pipeline.different", made=made_phrase(self.made), expected=made_phrase(self.expected)
+                )
             if self.watch:
                 self._enter("")
         finally:

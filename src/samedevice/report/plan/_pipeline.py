@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Any
 
 from rich.console import Group
@@ -11,7 +12,7 @@ from rich.text import Text
 
 from samedevice.messages import Bytes, Language, Phrase, Value
 from samedevice.planner._trial import Proof
-from samedevice.planner.pipelines import Offloaded, PipelinePlan, dtype_argument
+from samedevice.planner.pipelines import Offloaded, PipelinePlan, dtype_argument, loader_name, made_phrase
 from samedevice.report._render import render
 from samedevice.report._words import harmless
 from samedevice.report.gpu_bars import amounts, bar, labelled, signs
@@ -47,11 +48,12 @@ PLACES = {{
 def load(name):
     kind, gpu = PLACES[name]
     model = kind.from_pretrained(MODEL, subfolder=name, {argument}, device_map={{"": gpu}})
-    return dispatch_model(model, device_map={{"": gpu}}, force_hooks=True)
+    skipped = getattr(model, "_skip_keys", None)
+    return dispatch_model(model, device_map={{"": gpu}}, force_hooks=True, skip_keys=skipped)
 
 
 parts = {{name: load(name) for name in PLACES}}
-pipe = diffusers.DiffusionPipeline.from_pretrained(MODEL, {argument}, **parts)"""
+pipe = diffusers.{kind}.from_pretrained(MODEL, {argument}, **parts)"""
 _EXPANDABLE = """
 import os
 import sys
@@ -98,20 +100,9 @@ def pipeline_head(plan: PipelinePlan) -> Iterator[tuple[Phrase, Value]]:
     )
     if source.shipped:
         yield Phrase("place.config"), Phrase("place.published")
-    yield Phrase("place.work"), _work(plan)
-    yield from machine_lines(plan.machine, plan.reserve)
-
-
-def _work(plan: PipelinePlan) -> Phrase:
-    """What one call makes: the pipeline's own size and frames where none were asked for."""
     made = plan.profile.made
-    if made.size is None:
-        size = Phrase("pipeline.own-size")
-    elif made.frames is None:
-        size = Phrase("pipeline.size", width=made.size[0], height=made.size[1])
-    else:
-        size = Phrase("pipeline.film", width=made.size[0], height=made.size[1], frames=made.frames)
-    return Phrase("pipeline.work", batch=made.batch, size=size)
+    yield Phrase("place.work"), Phrase("pipeline.work", batch=made.batch, size=made_phrase(made))
+    yield from machine_lines(plan.machine, plan.reserve)
 
 
 def pipeline_foot(plan: PipelinePlan) -> Iterator[tuple[Phrase, Value]]:
@@ -122,9 +113,11 @@ def pipeline_foot(plan: PipelinePlan) -> Iterator[tuple[Phrase, Value]]:
         yield Phrase("place.best"), Phrase("pipeline.best", room=Bytes(room), tried=plan.placement.tried)
     else:
         yield Phrase("place.result"), Phrase("pipeline.unfit", missing=Bytes(-room))
-    if plan.offloaded is not None:
-        yield from _offload_lines(plan.offloaded)
-        yield Phrase("place.proof"), _outcome(plan, plan.offloaded.proof, plan.offloaded.room)
+    if plan.offloads:
+        for passed in plan.offloads[:-1]:
+            yield Phrase("pipeline.passed-label"), _passed(passed)
+        yield from _offload_lines(plan.offloads[-1])
+        yield Phrase("place.proof"), _outcome(plan, plan.offloads[-1].proof, plan.offloads[-1].room)
     elif plan.proof is not None:
         yield Phrase("place.proof"), _outcome(plan, plan.proof, plan.room)
     for way in plan.ways_out:
@@ -137,10 +130,29 @@ def pipeline_foot(plan: PipelinePlan) -> Iterator[tuple[Phrase, Value]]:
 def _offload_lines(found: Offloaded) -> Iterator[tuple[Phrase, Value]]:
     """How the components come to the GPU."""
     key = "pipeline.offload-whole" if found.offload.whole else "pipeline.offload-parts"
-    said = Phrase(key, method=found.offload.method, gpu=f"cuda:{found.gpu}")
+    said = Phrase(key, method=found.offload.call(), gpu=f"cuda:{found.gpu}")
     yield Phrase("pipeline.offload-label"), said
     if found.offload.tiled:
         yield Phrase("place.note"), Phrase("pipeline.tiled")
+
+
+def _passed(found: Offloaded) -> Phrase:
+    """Why an offload that moves more at once was not taken."""
+    proof = found.proof
+    if proof.error is not None:
+        why = Phrase("pipeline.passed-error", error=proof.error)
+    elif proof.different is not None:
+        why = Phrase("pipeline.passed-different", different=proof.different)
+    elif proof.events:
+        first = proof.events[0][0].at
+        why = Phrase(
+            "pipeline.passed-found",
+            count=len(proof.events),
+            where=f"{PurePath(first.file).name}:{first.line}",
+        )
+    else:
+        why = Phrase("pipeline.passed-over", missing=Bytes(max(-found.room, 0)))
+    return Phrase("pipeline.passed", method=found.offload.call(), why=why)
 
 
 def _outcome(plan: PipelinePlan, proof: Proof, room: int) -> Phrase:
@@ -148,6 +160,8 @@ def _outcome(plan: PipelinePlan, proof: Proof, room: int) -> Phrase:
     ran = Phrase("pipeline.ran", seconds=f"{proof.seconds:.0f}", versions=versions)
     if proof.error is not None:
         return Phrase("place.failed", error=proof.error)
+    if proof.different is not None:
+        return Phrase("pipeline.other", different=proof.different, ran=ran)
     if plan.proved:
         key = "place.proved-expandable" if proof.expandable else "place.proved"
         return Phrase(key, room=Bytes(room), ran=ran)
@@ -198,18 +212,18 @@ def pipeline_lines(plan: PipelinePlan) -> Iterator[str]:
     """The lines that load the pipeline by this plan."""
     source, argument = plan.source, _argument(plan)
     if plan.chosen is not None:
-        yield f"pipe = diffusers.DiffusionPipeline.from_pretrained({source.path!r}, {argument})"
+        yield f"pipe = diffusers.{loader_name(source)}.from_pretrained({source.path!r}, {argument})"
         yield from plan.chosen.offload.lines(plan.chosen.gpu)
         return
     for name, gpu in plan.placement.gpus.items():
         library, kind = source.models[name]
         arguments = f"{source.path!r}, subfolder={name!r}, {argument}, device_map={{'': {gpu}}}"
-        yield (
-            f"{name} = accelerate.dispatch_model({library}.{kind}.from_pretrained({arguments}), "
-            f"{{'': {gpu}}}, force_hooks=True)"
-        )
+        yield f"{name} = {library}.{kind}.from_pretrained({arguments})"
+        skipped = plan.profile.skipped.get(name)
+        keys = "" if skipped is None else f", skip_keys={list(skipped)!r}"
+        yield f"accelerate.dispatch_model({name}, {{'': {gpu}}}, force_hooks=True{keys})"
     given = ", ".join(f"{name}={name}" for name in plan.placement.gpus)
-    yield f"pipe = diffusers.DiffusionPipeline.from_pretrained({source.path!r}, {argument}, {given})"
+    yield f"pipe = diffusers.{loader_name(source)}.from_pretrained({source.path!r}, {argument}, {given})"
 
 
 def pipeline_script(plan: PipelinePlan) -> str:
@@ -220,7 +234,7 @@ def pipeline_script(plan: PipelinePlan) -> str:
         template = template.replace("\nimport sys\n", _EXPANDABLE, 1)
     if plan.chosen is not None:
         imports = ""
-        opened = f"pipe = diffusers.DiffusionPipeline.from_pretrained(MODEL, {_argument(plan)})"
+        opened = f"pipe = diffusers.{loader_name(source)}.from_pretrained(MODEL, {_argument(plan)})"
         load = "\n".join([opened, *plan.chosen.offload.lines(plan.chosen.gpu)])
     else:
         imports = "import transformers\nfrom accelerate import dispatch_model\n"
@@ -228,7 +242,7 @@ def pipeline_script(plan: PipelinePlan) -> str:
             f"    {name!r}: ({'.'.join(source.models[name])}, {gpu}),\n"
             for name, gpu in plan.placement.gpus.items()
         )
-        load = _PLACED.format(entries=entries, argument=_argument(plan))
+        load = _PLACED.format(entries=entries, argument=_argument(plan), kind=loader_name(source))
     asked = "" if picture.size is None else f", width={picture.size[0]}, height={picture.size[1]}"
     if picture.frames is not None:
         asked += f", num_frames={picture.frames}"
@@ -298,6 +312,7 @@ def pipeline_document(plan: PipelinePlan, language: Language) -> dict[str, Any]:
         ],
         "unused": [f"cuda:{gpu}" for gpu in plan.unused],
         "offload": None if chosen is None else _offload(chosen),
+        "passed_over": [render(_passed(each)) for each in plan.offloads if each is not chosen],
         "certificate": {"room": plan.placement.room, "placements": plan.placement.tried},
         "ways_out": [render(way) for way in plan.ways_out],
         "proof": None
