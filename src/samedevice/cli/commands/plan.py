@@ -69,8 +69,8 @@ def plan(
         typer.Option(
             metavar="N",
             min=1,
-            help="Of each film that a diffusion pipeline makes.",
-            show_default="the pipeline's own",
+            help="Frames of each film that a diffusion pipeline makes; without it, as many as it has itself.",
+            show_default=False,
         ),
     ] = None,
     new_tokens: Annotated[

@@ -2,16 +2,16 @@
 
 from samedevice.planner.pipelines._offload import OFFLOADS, Offload
 from samedevice.planner.pipelines._placing import Component, Placement, load_of, place_whole
-from samedevice.planner.pipelines._plan import Offloaded, PipelinePlan, place_pipeline
-from samedevice.planner.pipelines._source import PipelineSource, find_pipeline, is_pipeline
+from samedevice.planner.pipelines._plan import Offloaded, PipelinePlan, PipelineShare, place_pipeline
+from samedevice.planner.pipelines._source import PipelineSource, find_pipeline, is_pipeline, shipped_pipelines
 from samedevice.planner.pipelines._trial import (
     Picture,
     PipelineProfile,
-    automatic_map,
     dtype_argument,
     loader_name,
     made_phrase,
     profile_pipeline,
+    prove_balanced,
     prove_offload,
     prove_pipeline,
 )
@@ -24,9 +24,9 @@ __all__ = [
     "Picture",
     "PipelinePlan",
     "PipelineProfile",
+    "PipelineShare",
     "PipelineSource",
     "Placement",
-    "automatic_map",
     "dtype_argument",
     "find_pipeline",
     "is_pipeline",
@@ -36,6 +36,8 @@ __all__ = [
     "place_pipeline",
     "place_whole",
     "profile_pipeline",
+    "prove_balanced",
     "prove_offload",
     "prove_pipeline",
+    "shipped_pipelines",
 ]

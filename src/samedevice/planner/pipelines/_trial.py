@@ -15,7 +15,8 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import inspect
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -112,6 +113,25 @@ def prove_offload(
     return tried(lambda: _Trial(source, gpus, picture, offload=offload, expected=expected), machine)
 
 
+def prove_balanced(
+    source: PipelineSource, machine: Machine, picture: Picture, expected: Picture | None = None
+) -> Proof:
+    """The same with diffusers' own `device_map="balanced"`, whose map the proof then has.
+
+    A component that is missing from it is one that diffusers leaves on the host without hooks. Where memory
+    does not suffice, there are no peaks.
+    """
+    import torch
+
+    began = time.perf_counter()
+    trial = _Balanced(source, {}, picture, expected=expected, used=range(len(machine.gpus)))
+    try:
+        trial.run(machine)
+    except torch.OutOfMemoryError:
+        return trial.proof(began, out_of_memory=True)
+    return trial.proof(began)
+
+
 def made_phrase(made: Picture) -> Phrase:
     """The size of pictures, and the length of films."""
     if made.size is None:
@@ -131,22 +151,6 @@ def _seen(made: Any, asked: Picture) -> Picture:
     if len(shape) not in (4, 5):
         return asked
     return replace(asked, size=(shape[-1], shape[-2]), frames=shape[1] if len(shape) == 5 else None)
-
-
-def automatic_map(source: PipelineSource, machine: Machine) -> dict[str, int | str]:
-    """The map of diffusers' own `device_map="balanced"` on this machine.
-
-    A component that is missing from it is one that diffusers leaves on the host without hooks.
-    """
-    from samedevice.runtime import VirtualMachine
-
-    with _quiet(), VirtualMachine(machine):
-        diffusers = _diffusers()
-        pipe = diffusers.DiffusionPipeline.from_pretrained(
-            str(source.folder), device_map="balanced", **_dtype(source, "diffusers"), **_stand_ins(source)
-        )
-        found: dict[str, int | str] = dict(pipe.hf_device_map or {})
-    return found
 
 
 def _diffusers() -> Any:
@@ -257,10 +261,14 @@ class _Trial(Trial):
         *,
         offload: Offload | None = None,
         expected: Picture | None = None,
+        used: Iterable[int] = (),
         watch: bool = False,
     ) -> None:
-        """A trial that watches measures the components, without hooks around them."""
-        super().__init__(gpus, sorted(set(gpus.values())))
+        """A trial that watches measures the components, without hooks around them.
+
+        `used`: numbers of GPUs besides those in the map.
+        """
+        super().__init__(gpus, sorted({*gpus.values(), *used}))
         self.source = source
         self.picture = picture
         self.offload = offload
@@ -380,3 +388,18 @@ class _Trial(Trial):
         self.held = max(self.held, torch.cuda.memory_allocated() - self._base)
         self._running = name
         torch.cuda.reset_peak_memory_stats()
+
+
+class _Balanced(_Trial):
+    """One pipeline as diffusers itself places it."""
+
+    def _load(self) -> Any:
+        pipe = _diffusers().DiffusionPipeline.from_pretrained(
+            str(self.source.folder),
+            device_map="balanced",
+            **_stand_ins(self.source),
+            **_dtype(self.source, "diffusers"),
+        )
+        pipe.set_progress_bar_config(disable=True)
+        self.device_map = dict(pipe.hf_device_map or {})
+        return pipe

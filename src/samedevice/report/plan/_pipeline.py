@@ -12,7 +12,14 @@ from rich.text import Text
 
 from samedevice.messages import Bytes, Language, Phrase, Value
 from samedevice.planner._trial import Proof
-from samedevice.planner.pipelines import Offloaded, PipelinePlan, dtype_argument, loader_name, made_phrase
+from samedevice.planner.pipelines import (
+    Offloaded,
+    PipelinePlan,
+    PipelineShare,
+    dtype_argument,
+    loader_name,
+    made_phrase,
+)
 from samedevice.report._render import render
 from samedevice.report._words import harmless
 from samedevice.report.gpu_bars import amounts, bar, labelled, signs
@@ -107,16 +114,16 @@ def pipeline_head(plan: PipelinePlan) -> Iterator[tuple[Phrase, Value]]:
 
 def pipeline_foot(plan: PipelinePlan) -> Iterator[tuple[Phrase, Value]]:
     """What makes sure of it, and the lines that use it."""
-    yield Phrase("pipeline.whole-label"), Phrase("pipeline.whole")
     room = plan.placement.room
     if plan.fits:
+        yield Phrase("pipeline.whole-label"), Phrase("pipeline.whole")
         yield Phrase("place.best"), Phrase("pipeline.best", room=Bytes(room), tried=plan.placement.tried)
     else:
         yield Phrase("place.result"), Phrase("pipeline.unfit", missing=Bytes(-room))
     if plan.offloads:
         for passed in plan.offloads[:-1]:
             yield Phrase("pipeline.passed-label"), _passed(passed)
-        yield from _offload_lines(plan.offloads[-1])
+        yield from _offload_lines(plan.offloads[-1], sum(each.weights for each in plan.components))
         yield Phrase("place.proof"), _outcome(plan, plan.offloads[-1].proof, plan.offloads[-1].room)
     elif plan.proof is not None:
         yield Phrase("place.proof"), _outcome(plan, plan.proof, plan.room)
@@ -127,10 +134,10 @@ def pipeline_foot(plan: PipelinePlan) -> Iterator[tuple[Phrase, Value]]:
             yield Phrase("place.python"), line
 
 
-def _offload_lines(found: Offloaded) -> Iterator[tuple[Phrase, Value]]:
+def _offload_lines(found: Offloaded, weights: int) -> Iterator[tuple[Phrase, Value]]:
     """How the components come to the GPU."""
     key = "pipeline.offload-whole" if found.offload.whole else "pipeline.offload-parts"
-    said = Phrase(key, method=found.offload.call(), gpu=f"cuda:{found.gpu}")
+    said = Phrase(key, method=found.offload.call(), gpu=f"cuda:{found.gpu}", host=Bytes(weights))
     yield Phrase("pipeline.offload-label"), said
     if found.offload.tiled:
         yield Phrase("place.note"), Phrase("pipeline.tiled")
@@ -295,21 +302,7 @@ def pipeline_document(plan: PipelinePlan, language: Language) -> dict[str, Any]:
             }
             for each in plan.components
         ],
-        "devices": [
-            {
-                "device": f"cuda:{share.gpu}",
-                "gpu": plan.machine.gpus[share.gpu].name,
-                "blocks": [each.name for each in share.components],
-                "weights": share.weights,
-                "working": share.working,
-                "planned_peak": share.planned,
-                "measured_peak": None if share.peak is None else share.peak.allocated,
-                "total": plan.machine.gpus[share.gpu].total_memory,
-                "budget": share.budget,
-                "free": share.free,
-            }
-            for share in plan.shares
-        ],
+        "devices": [_device(plan, share) for share in plan.shares],
         "unused": [f"cuda:{gpu}" for gpu in plan.unused],
         "offload": None if chosen is None else _offload(chosen),
         "passed_over": [render(_passed(each)) for each in plan.offloads if each is not chosen],
@@ -327,4 +320,20 @@ def _offload(chosen: Offloaded) -> dict[str, Any]:
         "arguments": dict(chosen.offload.arguments),
         "device": f"cuda:{chosen.gpu}",
         "vae_tiling": chosen.offload.tiled,
+    }
+
+
+def _device(plan: PipelinePlan, share: PipelineShare) -> dict[str, Any]:
+    gpu = plan.machine.gpus[share.gpu]
+    return {
+        "device": f"cuda:{share.gpu}",
+        "gpu": gpu.name,
+        "blocks": [each.name for each in share.components],
+        "weights": share.weights,
+        "working": share.working,
+        "planned_peak": share.planned,
+        "measured_peak": None if share.peak is None else share.peak.allocated,
+        "total": gpu.total_memory,
+        "budget": share.budget,
+        "free": share.free,
     }
