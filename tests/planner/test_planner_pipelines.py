@@ -21,6 +21,7 @@ from samedevice.planner.pipelines import (
 )
 from samedevice.planner.pipelines._offload import OFFLOADS, tiled
 from samedevice.report import render
+from samedevice.report.plan import pipeline_document
 
 SMALL = {
     "text_encoder": {
@@ -191,8 +192,31 @@ def test_where_no_placement_fits_an_offload_is_tried_and_its_script_runs(monkeyp
     assert plan.chosen.offload.whole
     assert plan.shares[0].peak.allocated < budget < sum(each.weights for each in plan.components)
     assert not plan.ways_out
+    said = pipeline_document(plan, "en")
+    assert said["feasible"] and said["device_map"] is None
+    assert said["offload"] == {
+        "method": "enable_model_cpu_offload", "arguments": {}, "device": "cuda:0", "vae_tiling": False,
+    }  # fmt: skip
+    assert said["passed_over"] == []
     run_script(plan, "1x2GB", monkeypatch, tmp_path)
     assert (tmp_path / "picture-0.png").is_file()
+
+
+def test_an_autoencoder_that_needs_too_much_works_on_tiles(tmp_path):
+    pytest.importorskip("diffusers")
+    wide = {
+        "block_out_channels": [64, 64], "down_block_types": ["DownEncoderBlock2D"] * 2,
+        "up_block_types": ["UpDecoderBlock2D"] * 2, "norm_num_groups": 8, "sample_size": 256,
+    }  # fmt: skip
+    folder = small("FLUX.1-schnell", {**SMALL, "vae": {**SMALL["vae"], **wide}}, tmp_path)
+    picture = Picture(size=(512, 512))
+    measured = place_pipeline(str(folder), parse_machine("1x8GB"), picture).components
+    budget = next(each.working for each in measured if each.name == "vae") - (1 << 20)
+    plan = place_pipeline(str(folder), parse_machine("1x2GB"), picture, reserve=(2 << 30) - budget)
+    assert not plan.fits
+    assert plan.chosen is not None
+    assert plan.chosen.offload.tiled
+    assert plan.shares[0].peak.allocated < budget
 
 
 def test_offloads_are_written_as_they_are_asked_for():

@@ -85,7 +85,7 @@ def test_what_auto_cannot_do_is_said(placed, automatic):
     assert "auto runs out of memory on this machine" in said(out_of_memory=True, peaks=())
     assert "auto does not run on this machine: <b>" in said(error="<b>no")
     assert "puts a part of the model on the host" in said(device_map={"": "cpu"}, peaks=())
-    large = tuple(replace(peak, prompt=100 << 30) for peak in automatic.peaks)
+    large = tuple(replace(peak, phases={**peak.phases, "prompt": 100 << 30}) for peak in automatic.peaks)
     assert "goes beyond what is to be left alone" in said(peaks=large)
 
 
