@@ -94,6 +94,12 @@ def test_wrong_wishes_for_training(shell, model, words, said):
     assert said in done.stderr
 
 
+def test_a_model_makes_no_film(shell, model):
+    done = plan(shell, model, "--frames", "9")
+    assert done.returncode == 2
+    assert "--frames is for a diffusion pipeline" in done.stderr
+
+
 def test_what_does_not_fit(shell, model, tmp_path):
     done = plan(shell, model, "--machine", "2x2GB", "--reserve", "2047MiB", "--json", tmp_path / "plan.json")
     assert done.returncode == 1, done.stderr

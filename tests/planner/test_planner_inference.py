@@ -109,7 +109,7 @@ def test_a_mask_that_hides_nothing_is_left_out_of_the_longest_work_too(tmp_path)
     assert half.workload.nbytes == VALUE_LIMIT < whole.workload.nbytes  # what the machine computes by itself
     needs = [plan.shares[0] for plan in (half, whole)]
     assert needs[1].planned.working == pytest.approx(2 * needs[0].planned.working, rel=0.01)
-    assert needs[1].peak.prompt < 2 * needs[0].peak.prompt
+    assert needs[1].peak.phases["prompt"] < 2 * needs[0].peak.phases["prompt"]
 
 
 def test_a_model_without_unsplittable_classes_is_cut_between_its_layers(tmp_path, monkeypatch):

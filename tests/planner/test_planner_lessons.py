@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -37,6 +38,10 @@ def operand(device, *steps, parameter=None):
 
 def proof(*events, error=None, peaks=(), out_of_memory=False):
     return Proof({}, tuple(peaks), tuple((each, 1) for each in events), out_of_memory, error, 1.0, {})
+
+
+def peak(gpu, load, prompt, last, reserved):
+    return Peak(gpu, {"load": load, "prompt": prompt, "last_token": last}, reserved)
 
 
 def meeting(*operands, running=("tower",), at=LINE):
@@ -128,7 +133,7 @@ def test_code_that_fails_when_it_is_divided_stays_whole():
 
 def test_bytes_that_were_missing_are_added_to_the_blocks_that_were_there():
     planned = Loads(ROW).peak(3, 5)
-    peaks = (Peak(0, 300, 300, 300, 400), Peak(1, 900, 1100, 950, 1200), Peak(2, 200, 200, 200, 300))
+    peaks = (peak(0, 300, 300, 300, 400), peak(1, 900, 1100, 950, 1200), peak(2, 200, 200, 200, 300))
     (lesson,) = learnt(proof(peaks=peaks))
     assert (lesson.gpu, lesson.missing, lesson.gaps) == (1, 1100 - planned, False)
     assert lesson.blocks == ("tower.c", "layers.0")
@@ -137,7 +142,7 @@ def test_bytes_that_were_missing_are_added_to_the_blocks_that_were_there():
 
 def test_gaps_of_the_allocator_are_left_free():
     total = MACHINE.gpus[0].total_memory
-    peaks = (Peak(0, 300, 300, 300, total + 100 * MIB), Peak(1, 900, 900, 900, 1 << 20))
+    peaks = (peak(0, 300, 300, 300, total + 100 * MIB), peak(1, 900, 900, 900, 1 << 20))
     (lesson,) = learnt(proof(peaks=peaks, out_of_memory=True))
     assert (lesson.gpu, lesson.missing, lesson.gaps) == (0, 100 * MIB, True)
 
@@ -166,7 +171,8 @@ def test_lessons_hold_for_the_longest_context_too(tmp_path, monkeypatch):
         if workload.context < first.most.value:
             return found
         peaks = [
-            Peak(each.gpu, each.load, each.prompt + MIB, each.last, each.reserved) for each in found.peaks
+            replace(each, phases={**each.phases, "prompt": each.phases["prompt"] + MIB})
+            for each in found.peaks
         ]
         return Proof(found.device_map, tuple(peaks), found.events, False, None, 1.0, found.versions)
 

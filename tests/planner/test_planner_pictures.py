@@ -73,7 +73,7 @@ def placed(kind, work, count=1, **options):
 
 
 def working(plan):
-    return max(share.peak.prompt - share.planned.weights for share in plan.shares)
+    return max(share.peak.phases["prompt"] - share.planned.weights for share in plan.shares)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -85,7 +85,7 @@ def test_the_plan_says_how_much_sound_and_its_script_reads_files():
 
 def test_more_sound_needs_more():
     short, long = (placed(SPEECH, Workload(2, 1, 8, seconds=each), 1) for each in (2, 40))
-    assert long.shares[0].peak.prompt > short.shares[0].peak.prompt
+    assert long.shares[0].peak.phases["prompt"] > short.shares[0].peak.phases["prompt"]
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_auto_is_tried_on_the_same_machine(placed, automatic):
     assert set(automatic.device_map.values()) <= {0, 1}
     assert {peak.gpu for peak in automatic.peaks} == {0, 1}
     weights = sum(share.planned.weights for share in placed.shares)
-    assert sum(peak.load for peak in automatic.peaks) >= weights
+    assert sum(peak.phases["load"] for peak in automatic.peaks) >= weights
 
 
 @pytest.mark.parametrize("language", languages())
@@ -85,7 +85,7 @@ def test_what_auto_cannot_do_is_said(placed, automatic):
     assert "auto runs out of memory on this machine" in said(out_of_memory=True, peaks=())
     assert "auto does not run on this machine: <b>" in said(error="<b>no")
     assert "puts a part of the model on the host" in said(device_map={"": "cpu"}, peaks=())
-    large = tuple(replace(peak, prompt=100 << 30) for peak in automatic.peaks)
+    large = tuple(replace(peak, phases={**peak.phases, "prompt": 100 << 30}) for peak in automatic.peaks)
     assert "goes beyond what is to be left alone" in said(peaks=large)
 
 

@@ -64,6 +64,7 @@ class Options:
     images: int
     image_size: str | None
     seconds: int | None
+    frames: int | None
     new_tokens: int
     concurrent: int | None
     which: bool
@@ -99,6 +100,8 @@ def _answer(options: Options, language: Language) -> int:
         raise UsageError(Phrase("train.only-train"))
     if is_pipeline(options.model):
         return _pipeline(options, language)
+    if options.frames is not None:
+        raise UsageError(Phrase("pipeline.only-films"))
     workload, most = _workload(options)
     if (options.which and options.check is not None) or (most and (options.which or options.check)):
         raise UsageError(Phrase("place.mixed"))
@@ -150,7 +153,7 @@ def _pipeline(options: Options, language: Language) -> int:
     for name, given in other.items():
         if given:
             raise UsageError(Phrase("pipeline.only", option=name))
-    picture = Picture(_number("batch", options.batch), _image_size(options.image_size))
+    picture = Picture(_number("batch", options.batch), _image_size(options.image_size), options.frames)
     with _progress(language) as tell:
         plan = place_pipeline(
             options.model,
@@ -170,10 +173,11 @@ def _pipeline(options: Options, language: Language) -> int:
         write_file(options.html, page)
     if plan.fits and options.device_map is not None:
         write_file(options.device_map, json.dumps(dict(plan.placement.gpus), indent=1) + "\n")
-    if plan.fits and options.script is not None:
+    if (plan.fits or plan.chosen is not None) and options.script is not None:
         write_file(options.script, pipeline_script(plan))
     _show(pipeline_shown(plan, language, ascii_only=_plain()))
-    return FITS if plan.proved else UNFIT
+    # An offload has no map, so whoever asks for one gets none.
+    return FITS if plan.proved and (plan.fits or options.device_map is None) else UNFIT
 
 
 def _plan(options: Options, workload: Workload, most: Axis | None, language: Language) -> int:

@@ -64,6 +64,15 @@ def plan(
             show_default="30",
         ),
     ] = None,
+    frames: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Frames of each film that a diffusion pipeline makes; without it, as many as it has itself.",
+            show_default=False,
+        ),
+    ] = None,
     new_tokens: Annotated[
         int, typer.Option("--new-tokens", metavar="N", help="Tokens that are made behind it.")
     ] = 128,
@@ -190,6 +199,7 @@ def plan(
         images=images,
         image_size=image_size,
         seconds=seconds,
+        frames=frames,
         new_tokens=new_tokens,
         concurrent=concurrent,
         which=which,

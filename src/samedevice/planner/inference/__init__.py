@@ -1,5 +1,6 @@
 """Where the blocks of a model go for inference: the best device map for a machine, and its proof."""
 
+from samedevice.planner._trial import Peak, Place, Proof
 from samedevice.planner.inference._advice import Offer, offers
 from samedevice.planner.inference._blocks import Block, Loads, Part, Workload
 from samedevice.planner.inference._check import CheckedMap, check_map, read_map
@@ -11,7 +12,7 @@ from samedevice.planner.inference._pictures import Pictures
 from samedevice.planner.inference._plan import RESERVE, PlacementPlan, Share, machines_for, place_model
 from samedevice.planner.inference._prices import read_prices
 from samedevice.planner.inference._profile import Profile, measuring, profile_model
-from samedevice.planner.inference._proof import Peak, Place, Proof, prove, prove_automatic
+from samedevice.planner.inference._proof import prove, prove_automatic
 from samedevice.planner.inference._sounds import reads_sound
 from samedevice.planner.inference._source import (
     TYPES,

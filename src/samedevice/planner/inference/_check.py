@@ -11,8 +11,9 @@ from typing import Any
 from samedevice.errors import UsageError
 from samedevice.machines import Machine
 from samedevice.messages import Phrase
+from samedevice.planner._trial import Place, Proof, budgets_of
 from samedevice.planner.inference._blocks import Workload
-from samedevice.planner.inference._proof import Place, Proof, budgets_of, prove
+from samedevice.planner.inference._proof import prove
 from samedevice.planner.inference._source import Model, ModelSource, find_model
 
 _AWAY = ("cpu", "disk")

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from samedevice.events import Event, Operand, Place
 from samedevice.machines import Machine
+from samedevice.planner._trial import Proof
 from samedevice.planner.inference._blocks import Block, Loads, taught
 from samedevice.planner.inference._division import Run
-from samedevice.planner.inference._proof import Proof
 
 _GAP = 64 << 20
 """Bytes: the least that is left free besides where the allocator's gaps ran out of memory. A choice."""

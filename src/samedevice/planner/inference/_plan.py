@@ -9,6 +9,7 @@ from samedevice.errors import UsageError
 from samedevice.machines import Machine
 from samedevice.messages import Bytes, Phrase
 from samedevice.planner._shape import parsed_config
+from samedevice.planner._trial import Peak, Proof, budgets_of
 from samedevice.planner.inference._advice import Offer, offers, quantized, ways_out
 from samedevice.planner.inference._blocks import Loads, Part, Workload
 from samedevice.planner.inference._division import OBJECTIVES, Division, Objective, Run, Slot, divide
@@ -17,7 +18,7 @@ from samedevice.planner.inference._lessons import Lesson, lessons_of, with_lesso
 from samedevice.planner.inference._longest import GRAIN, Axis, Most, most_that_fits
 from samedevice.planner.inference._pictures import pictures_of
 from samedevice.planner.inference._profile import Measure, Profile, measuring, profile_model
-from samedevice.planner.inference._proof import Peak, Proof, budgets_of, prove
+from samedevice.planner.inference._proof import prove
 from samedevice.planner.inference._sounds import reads_sound
 from samedevice.planner.inference._source import Model, ModelSource, find_model, model_class
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from samedevice.errors import SameDeviceError, UsageError
-from samedevice.machines import Machine, parse_machine
 from samedevice.messages import Phrase
+from samedevice.planner._trial import endless
 from samedevice.planner.inference._blocks import Block, Workload, merged
 from samedevice.planner.inference._passes import Passes, parts_of, quiet
 from samedevice.planner.inference._pictures import Pictures
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _GRAIN = 512
 """Bytes: torch's caching allocator hands out multiples of it (`kMinBlockSize`)."""
-_ENDLESS = 1 << 50
 _HOME = "cuda:0"
 
 
@@ -123,13 +122,6 @@ def _blocks(groups: list[list[int]], sizes: list[int], measured: _Measured) -> t
         home_decode=max(first.home_decode, measured.between["decode"]),
     )
     return (first, *others)
-
-
-def endless(count: int) -> Machine:
-    """A machine with GPUs on which everything fits."""
-    machine = parse_machine(f"{count}x80GB")
-    gpu = replace(machine.gpus[0], torch_total_bytes=_ENDLESS)
-    return replace(machine, gpus=(gpu,) * count)
 
 
 def rounded(tensors: list[torch.Tensor]) -> int:

@@ -127,6 +127,11 @@ def _cached(name: str) -> Path | None:
     return Path(cached).parent if isinstance(cached, str) else None
 
 
+def shipped_pipelines() -> tuple[str, ...]:
+    """Names of the pipelines whose configurations come with samedevice."""
+    return tuple(dict.fromkeys(_shipped().values()))
+
+
 @cache
 def _shipped() -> dict[str, str]:
     """Names in small letters, with and without owner."""

@@ -5,7 +5,8 @@ script of the plan; of the pipeline only configurations are used. A tokenizer is
 prompts of full length, since its files hold words and decide nothing else.
 
 Source of the way components are placed: `diffusers/pipelines/pipeline_loading_utils.py`, `load_sub_model`
-(0.42): `from_pretrained` with `{"": gpu}`, then `dispatch_model(..., force_hooks=True)`. A pipeline's
+(0.42): `from_pretrained` with `{"": gpu}`, then `dispatch_model(..., force_hooks=True)`, whose hooks copy
+lists that a module is given and changes, but for the names in its `_skip_keys`. A pipeline's
 `from_pretrained` takes the strategy `balanced` alone, and refuses a map (`pipeline_utils.py`).
 """
 
@@ -15,23 +16,24 @@ import contextlib
 import importlib.metadata
 import inspect
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
-from samedevice.errors import SameDeviceError, UsageError
-from samedevice.events import Event
+from samedevice.errors import UsageError
 from samedevice.machines import Machine
 from samedevice.messages import Phrase
+from samedevice.planner._trial import Proof, Trial, endless, tried
 from samedevice.planner.inference._passes import quiet
-from samedevice.planner.inference._profile import endless
-from samedevice.planner.inference._proof import EXPANDABLE
+from samedevice.planner.pipelines._offload import AUTOENCODER, Offload
 from samedevice.planner.pipelines._placing import Component
 from samedevice.planner.pipelines._source import PipelineSource
 
-_PACKAGES = ("torch", "diffusers", "transformers", "accelerate")
+if TYPE_CHECKING:
+    from samedevice.runtime import VirtualMachine
+
 _STEPS = 2
 """Of denoising: all need the same memory from the second on."""
 _TOKENS = {"CLIPTokenizer": 77, "CLIPTokenizerFast": 77}
@@ -41,48 +43,13 @@ _MOST_TOKENS = 512
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What a pipeline is to make: so many pictures (or films) in one call; None: the pipeline's own size."""
+    """What a pipeline is to make: so many pictures or films in one call; None: as the pipeline has it."""
 
     batch: int = 1
     size: tuple[int, int] | None = None
     """Width and height in pixels."""
-
-
-@dataclass(frozen=True, slots=True)
-class PipelinePeak:
-    """The most bytes that tensors held on one GPU."""
-
-    gpu: int
-    load: int
-    run: int
-    reserved: int
-    """The most that the caching allocator would have asked of the driver."""
-
-    @property
-    def allocated(self) -> int:
-        """The larger of the two."""
-        return max(self.load, self.run)
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineProof:
-    """What happened on trial."""
-
-    peaks: tuple[PipelinePeak, ...]
-    events: tuple[tuple[Event, int], ...]
-    """What the machine recorded, with how often: a finding each."""
-    out_of_memory: bool
-    """The machine's memory did not suffice; the peaks are from a trial without a limit."""
-    error: str | None
-    seconds: float
-    versions: Mapping[str, str]
-    expandable: bool = False
-    """It holds with `expandable_segments:True` alone; see `inference.Proof`."""
-
-    def holds(self, budgets: Mapping[int, int]) -> bool:
-        """Whether nothing was found and every peak is within its GPU's budget."""
-        within = all(peak.allocated <= budgets[peak.gpu] for peak in self.peaks)
-        return within and not self.events and not self.out_of_memory and self.error is None
+    frames: int | None = None
+    """Of a film."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +60,12 @@ class PipelineProfile:
     """In the order of the pipeline's own list, whose first one decides where prompts and latents are."""
     held: int
     """Kept by the pipeline itself while components change."""
+    tiles: bool
+    """Whether its autoencoder can work on tiles (`enable_tiling`)."""
+    skipped: Mapping[str, tuple[str, ...]]
+    """Of components that say so: arguments that hooks must not copy."""
+    made: Picture
+    """What one call came to: the pipeline's own size and frames where none were asked for."""
 
 
 def profile_pipeline(source: PipelineSource, picture: Picture) -> PipelineProfile:
@@ -107,56 +80,77 @@ def profile_pipeline(source: PipelineSource, picture: Picture) -> PipelineProfil
             for name, sizes in trial.sizes.items()
         ),
         trial.held,
+        trial.tiles,
+        trial.skipped,
+        trial.made,
     )
 
 
 def prove_pipeline(
-    source: PipelineSource, machine: Machine, gpus: Mapping[str, int], picture: Picture
-) -> PipelineProof:
-    """Load the pipeline by the map on a virtual `machine`, and make a picture in two steps."""
+    source: PipelineSource,
+    machine: Machine,
+    gpus: Mapping[str, int],
+    picture: Picture,
+    expected: Picture | None = None,
+) -> Proof:
+    """Load the pipeline by the map on a virtual `machine`, and make a picture in two steps.
+
+    `expected`: what the pipeline makes on one GPU; None where that is not known.
+    """
+    return tried(lambda: _Trial(source, gpus, picture, expected=expected), machine)
+
+
+def prove_offload(
+    source: PipelineSource,
+    machine: Machine,
+    gpu: int,
+    offload: Offload,
+    picture: Picture,
+    expected: Picture | None = None,
+) -> Proof:
+    """The same with all components on the host, which come to one GPU when they run."""
+    gpus = dict.fromkeys(source.models, gpu)
+    return tried(lambda: _Trial(source, gpus, picture, offload=offload, expected=expected), machine)
+
+
+def prove_balanced(
+    source: PipelineSource, machine: Machine, picture: Picture, expected: Picture | None = None
+) -> Proof:
+    """The same with diffusers' own `device_map="balanced"`, whose map the proof then has.
+
+    A component that is missing from it is one that diffusers leaves on the host without hooks. Where memory
+    does not suffice, there are no peaks.
+    """
     import torch
 
     began = time.perf_counter()
-    trial = _Trial(source, gpus, picture)
-    out_of_memory = expandable = False
-    for allocator in ("", EXPANDABLE):
-        try:
-            trial = _Trial(source, gpus, picture)
-            trial.run(machine, allocator)
-        except torch.OutOfMemoryError:
-            out_of_memory = True
-            continue
-        out_of_memory, expandable = False, bool(allocator)
-        break
-    if out_of_memory:
-        limitless = endless(len(machine.gpus))
-        trial = _Trial(source, gpus, picture)
-        trial.run(replace(limitless, links=machine.links, every_link=machine.every_link))
-    return PipelineProof(
-        tuple(trial.peaks),
-        tuple(trial.events),
-        out_of_memory,
-        trial.error,
-        time.perf_counter() - began,
-        {name: importlib.metadata.version(name) for name in _PACKAGES},
-        expandable,
-    )
+    trial = _Balanced(source, {}, picture, expected=expected, used=range(len(machine.gpus)))
+    try:
+        trial.run(machine)
+    except torch.OutOfMemoryError:
+        return trial.proof(began, out_of_memory=True)
+    return trial.proof(began)
 
 
-def automatic_map(source: PipelineSource, machine: Machine) -> dict[str, int | str]:
-    """The map of diffusers' own `device_map="balanced"` on this machine.
+def made_phrase(made: Picture) -> Phrase:
+    """The size of pictures, and the length of films."""
+    if made.size is None:
+        return Phrase("pipeline.own-size")
+    width, height = made.size
+    if made.frames is None:
+        return Phrase("pipeline.size", width=width, height=height)
+    return Phrase("pipeline.film", width=width, height=height, frames=made.frames)
 
-    A component that is missing from it is one that diffusers leaves on the host without hooks.
+
+def _seen(made: Any, asked: Picture) -> Picture:
+    """What a call of a pipeline made; where it is neither pictures nor films, it is as it was asked for.
+
+    Pictures are (picture, channel, height, width), films have their frames before the channels.
     """
-    from samedevice.runtime import VirtualMachine
-
-    with _quiet(), VirtualMachine(machine):
-        diffusers = _diffusers()
-        pipe = diffusers.DiffusionPipeline.from_pretrained(
-            str(source.folder), device_map="balanced", **_dtype(source, "diffusers"), **_stand_ins(source)
-        )
-        found: dict[str, int | str] = dict(pipe.hf_device_map or {})
-    return found
+    shape = tuple(getattr(next(iter(made.values()), None), "shape", ()))
+    if len(shape) not in (4, 5):
+        return asked
+    return replace(asked, size=(shape[-1], shape[-2]), frames=shape[1] if len(shape) == 5 else None)
 
 
 def _diffusers() -> Any:
@@ -174,6 +168,14 @@ def _dtype(source: PipelineSource, *libraries: str) -> dict[str, Any]:
     import torch
 
     return {dtype_argument(*libraries): getattr(torch, source.dtype)}
+
+
+def loader_name(source: PipelineSource) -> str:
+    """The class of diffusers that loads a pipeline around its components.
+
+    Its own: `DiffusionPipeline` loads those anew that a pipeline can do without (`_optional_components`).
+    """
+    return source.kind if hasattr(_diffusers(), source.kind) else "DiffusionPipeline"
 
 
 def dtype_argument(*libraries: str) -> str:
@@ -245,83 +247,90 @@ def _stand_in(base: type, length: int) -> Any:
     return type(base.__name__, (base,), members)()
 
 
-class _Trial:
+class _Trial(Trial):
     """One pipeline on one machine."""
 
+    phases = ("load", "run")
+    packages = ("torch", "diffusers", "transformers", "accelerate")
+
     def __init__(
-        self, source: PipelineSource, gpus: Mapping[str, int], picture: Picture, *, watch: bool = False
+        self,
+        source: PipelineSource,
+        gpus: Mapping[str, int],
+        picture: Picture,
+        *,
+        offload: Offload | None = None,
+        expected: Picture | None = None,
+        used: Iterable[int] = (),
+        watch: bool = False,
     ) -> None:
+        """A trial that watches measures the components, without hooks around them.
+
+        `used`: numbers of GPUs besides those in the map.
+        """
+        super().__init__(gpus, sorted({*gpus.values(), *used}))
         self.source = source
-        self.gpus = gpus
         self.picture = picture
-        self.used = sorted(set(gpus.values()))
+        self.offload = offload
+        self.expected = expected
         self.watch = watch
-        self.peaks: list[PipelinePeak] = []
-        self.events: list[tuple[Event, int]] = []
-        self.error: str | None = None
         self.sizes: dict[str, tuple[int, int]] = {}
         """Of each component the bytes and the number of its weights, in the pipeline's order."""
         self.needed: dict[str, int] = {}
         self.held = 0
+        self.tiles = False
+        self.skipped: dict[str, tuple[str, ...]] = {}
+        self.made = picture
         self._running: str | None = None
         self._base = 0
 
-    def run(self, machine: Machine, allocator: str = "") -> None:
-        """The whole trial, with these settings of torch's allocator.
+    def around(self) -> contextlib.AbstractContextManager[None]:
+        """Quiet libraries."""
+        return _quiet()
 
-        Raises torch.OutOfMemoryError where the machine is too small.
-        """
-        import torch
-
-        from samedevice.runtime import VirtualMachine
-
-        with _quiet():
-            virtual = VirtualMachine(machine, on_mismatch="record", allocator=allocator or None)
-            phases: list[list[int]] = []
-            try:
-                with virtual, torch.no_grad():
-                    pipe = self._load()
-                    phases.append(self._peak_of_each())
-                    self._call(pipe)
-                    phases.append(self._peak_of_each())
-            except torch.OutOfMemoryError:
-                raise
-            except SameDeviceError:
-                raise
-            except Exception as error:  # of the pipeline's own code, whatever it is
-                self.error = f"{type(error).__name__}: {error}"
-            self.events = list(zip(virtual.events, virtual.event_counts, strict=True))
-            memory = virtual.memory()
-            phases += [[0] * len(self.used)] * (2 - len(phases))
-            self.peaks = [
-                PipelinePeak(gpu, load, run, memory[f"cuda:{gpu}"].peak_reserved)
-                for gpu, load, run in zip(self.used, *phases, strict=True)
-            ]
+    def parts(self, virtual: VirtualMachine) -> Iterator[None]:
+        """Load the pipeline, then call it."""
+        pipe = self._load()
+        yield
+        self._call(pipe)
+        yield
 
     def _load(self) -> Any:
-        """Each component on its GPU, then the pipeline around them."""
-        from accelerate import dispatch_model
-
-        diffusers, folder = _diffusers(), str(self.source.folder)
-        made: dict[str, Any] = {}
-        for name, (library, kind) in self.source.models.items():
-            loader = getattr(importlib.import_module(library), kind, None)
-            if loader is None:
-                raise UsageError(Phrase("pipeline.other-component", name=name, kind=f"{library}.{kind}"))
-            named = _dtype(self.source, library)
-            place = {"": self.gpus[name]}
-            model = loader.from_pretrained(folder, subfolder=name, device_map=place, **named)
-            made[name] = dispatch_model(model, device_map=place, force_hooks=True)
-        pipe = diffusers.DiffusionPipeline.from_pretrained(
-            folder, **made, **_stand_ins(self.source), **_dtype(self.source, "diffusers")
+        """Each component on its GPU or the host, then the pipeline around them."""
+        made = (
+            {} if self.offload is not None else {name: self._component(name) for name in self.source.models}
+        )
+        pipe = getattr(_diffusers(), loader_name(self.source)).from_pretrained(
+            str(self.source.folder), **made, **_stand_ins(self.source), **_dtype(self.source, "diffusers")
         )
         pipe.set_progress_bar_config(disable=True)
+        if self.offload is not None:
+            self.offload.enable(pipe, self.gpus[0])
         for name, part in pipe.components.items():
             if name in made:
                 weights = {id(each): each for each in (*part.parameters(), *part.buffers())}.values()
                 size = sum(-(-each.numel() * each.element_size() // 512) * 512 for each in weights)
                 self.sizes[name] = size, sum(each.numel() for each in part.parameters())
+                self.tiles |= name == AUTOENCODER and hasattr(part, "enable_tiling")
+                if (keys := getattr(part, "_skip_keys", None)) is not None:
+                    self.skipped[name] = tuple(keys)
         return pipe
+
+    def _component(self, name: str) -> Any:
+        from accelerate import dispatch_model
+
+        library, kind = self.source.models[name]
+        loader = getattr(importlib.import_module(library), kind, None)
+        if loader is None:
+            raise UsageError(Phrase("pipeline.other-component", name=name, kind=f"{library}.{kind}"))
+        place = {"": self.device_map[name]}
+        model = loader.from_pretrained(
+            str(self.source.folder), subfolder=name, device_map=place, **_dtype(self.source, library)
+        )
+        if self.watch:
+            return model
+        skipped = getattr(model, "_skip_keys", None)
+        return dispatch_model(model, device_map=place, force_hooks=True, skip_keys=skipped)
 
     def _call(self, pipe: Any) -> None:
         known = inspect.signature(pipe.__call__).parameters
@@ -335,9 +344,18 @@ class _Trial:
             if not {"width", "height"} <= set(known):
                 raise UsageError(Phrase("pipeline.one-size", architecture=self.source.kind))
             asked |= {"width": width, "height": height}
+        if self.picture.frames is not None:
+            if "num_frames" not in known:
+                raise UsageError(Phrase("pipeline.no-frames", architecture=self.source.kind))
+            asked["num_frames"] = self.picture.frames
         handles = self._watched(pipe) if self.watch else []
         try:
-            pipe(**{name: value for name, value in asked.items() if name in known})
+            made = pipe(**{name: value for name, value in asked.items() if name in known})
+            self.made = _seen(made, self.picture)
+            if self.expected is not None and self.made != self.expected:
+                self.different = Phrase(
+                    "pipeline.different", made=made_phrase(self.made), expected=made_phrase(self.expected)
+                )
             if self.watch:
                 self._enter("")
         finally:
@@ -371,11 +389,17 @@ class _Trial:
         self._running = name
         torch.cuda.reset_peak_memory_stats()
 
-    def _peak_of_each(self) -> list[int]:
-        """Peaks since the last call; a trial that watches has none."""
-        import torch
 
-        peaks = [torch.cuda.max_memory_allocated(gpu) for gpu in self.used]
-        for gpu in self.used:
-            torch.cuda.reset_peak_memory_stats(gpu)
-        return peaks
+class _Balanced(_Trial):
+    """One pipeline as diffusers itself places it."""
+
+    def _load(self) -> Any:
+        pipe = _diffusers().DiffusionPipeline.from_pretrained(
+            str(self.source.folder),
+            device_map="balanced",
+            **_stand_ins(self.source),
+            **_dtype(self.source, "diffusers"),
+        )
+        pipe.set_progress_bar_config(disable=True)
+        self.device_map = dict(pipe.hf_device_map or {})
+        return pipe

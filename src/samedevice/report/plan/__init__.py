@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from samedevice.report.plan._checked import CheckedMap
 from samedevice.report.plan._drawing import working
+from samedevice.report.plan._facts import PHASES
 from samedevice.report.plan._offers import offers_document, print_offers
 from samedevice.report.plan._pipeline import (
     pipeline_document,
@@ -22,6 +23,7 @@ from samedevice.report.plan._training import (
 )
 
 __all__ = [
+    "PHASES",
     "CheckedMap",
     "Plan",
     "no_training_document",

@@ -13,7 +13,7 @@ from samedevice.report._render import render
 from samedevice.report.gpu_bars import amounts, bar, labelled
 from samedevice.report.plan._document import SCHEMA, trial, workload
 from samedevice.report.plan._drawing import left
-from samedevice.report.plan._facts import FINDINGS_SHOWN, found_in, ran_phrase
+from samedevice.report.plan._facts import FINDINGS_SHOWN, PHASES, found_in, ran_phrase
 from samedevice.report.terminal import finding_text
 
 
@@ -102,9 +102,4 @@ def _asked(work: inference.Workload) -> str:
 
 
 def _phase(peak: inference.Peak) -> Phrase:
-    phases = {
-        "load": Phrase("place.phase-load"),
-        "prompt": Phrase("place.phase-prompt"),
-        "last": Phrase("place.phase-last"),
-    }
-    return phases[max(phases, key=lambda name: int(getattr(peak, name)))]
+    return PHASES[max(peak.phases, key=lambda name: peak.phases[name])]

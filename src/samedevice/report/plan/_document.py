@@ -123,15 +123,8 @@ def trial(proof: Proof, holds: bool, rounds: int, findings: Findings) -> dict[st
         "out_of_memory": proof.out_of_memory,
         "expandable_segments": proof.expandable,
         "error": proof.error,
-        "peaks": {
-            f"cuda:{peak.gpu}": {
-                "load": peak.load,
-                "prompt": peak.prompt,
-                "last_token": peak.last,
-                "reserved": peak.reserved,
-            }
-            for peak in proof.peaks
-        },
+        "different": None if proof.different is None else render(proof.different),
+        "peaks": {f"cuda:{peak.gpu}": {**peak.phases, "reserved": peak.reserved} for peak in proof.peaks},
         "seconds": round(proof.seconds, 2),
         "versions": dict(proof.versions),
     }

@@ -10,13 +10,21 @@ from samedevice.machines import Machine, blas_workspace, cuda_context
 from samedevice.messages import Bytes, Language, Phrase, Several, Value
 from samedevice.planner import inference
 from samedevice.planner.inference import PlacementPlan, Proof
-from samedevice.planner.pipelines import PipelineProof
 from samedevice.report.shown import Findings, shown_findings
 
 FINDINGS_SHOWN = 3
 """Findings of a proof that are shown whole."""
 _NAMED = 3
 """So many modules are named; of more the first and the last."""
+
+
+PHASES = {
+    "load": Phrase("place.phase-load"),
+    "prompt": Phrase("place.phase-prompt"),
+    "last_token": Phrase("place.phase-last"),
+    "run": Phrase("pipeline.phase-run"),
+}
+"""What the parts of a trial are called."""
 
 
 def head(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
@@ -199,7 +207,7 @@ def lesson_phrase(lesson: inference.Lesson) -> Phrase:
     return Phrase("place.learned-together", trial=trial, modules=modules, where=where, code=at.code)
 
 
-def found_in(proof: Proof | PipelineProof, language: Language) -> Findings:
+def found_in(proof: Proof, language: Language) -> Findings:
     """What a trial found."""
     return shown_findings((diagnosis.judge(event, count) for event, count in proof.events), language)
 

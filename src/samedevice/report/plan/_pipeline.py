@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Any
 
 from rich.console import Group
@@ -10,27 +11,43 @@ from rich.table import Table
 from rich.text import Text
 
 from samedevice.messages import Bytes, Language, Phrase, Value
-from samedevice.planner.pipelines import PipelinePlan, PipelineProof, dtype_argument
+from samedevice.planner._trial import Proof
+from samedevice.planner.pipelines import (
+    Offloaded,
+    PipelinePlan,
+    PipelineShare,
+    dtype_argument,
+    loader_name,
+    made_phrase,
+)
 from samedevice.report._render import render
 from samedevice.report._words import harmless
 from samedevice.report.gpu_bars import amounts, bar, labelled, signs
-from samedevice.report.plan._document import SCHEMA
+from samedevice.report.plan._document import SCHEMA, trial
 from samedevice.report.plan._drawing import left
 from samedevice.report.plan._facts import FINDINGS_SHOWN, count_text, found_in, machine_lines, outside_bytes
 from samedevice.report.shown import Findings
 from samedevice.report.terminal import finding_text
 
 _SCRIPT = '''\
-"""Load a pipeline with each component on the GPU that samedevice chose and tried, and make a picture."""
+"""Load a pipeline as samedevice chose and tried it, and make a picture."""
 
 import sys
 
 import diffusers
 import torch
-import transformers
-from accelerate import dispatch_model
-
+{imports}
 MODEL = {path!r}
+{load}
+prompt = " ".join(sys.argv[1:]) or "a lighthouse in the evening"
+made = pipe([prompt] * {batch}{asked})
+if hasattr(made, "images"):
+    for number, image in enumerate(made.images):
+        image.save(f"picture-{{number}}.png")
+else:
+    diffusers.utils.export_to_video(made.frames[0], "film.mp4")
+'''
+_PLACED = """\
 PLACES = {{
 {entries}}}
 
@@ -38,19 +55,12 @@ PLACES = {{
 def load(name):
     kind, gpu = PLACES[name]
     model = kind.from_pretrained(MODEL, subfolder=name, {argument}, device_map={{"": gpu}})
-    return dispatch_model(model, device_map={{"": gpu}}, force_hooks=True)
+    skipped = getattr(model, "_skip_keys", None)
+    return dispatch_model(model, device_map={{"": gpu}}, force_hooks=True, skip_keys=skipped)
 
 
 parts = {{name: load(name) for name in PLACES}}
-pipe = diffusers.DiffusionPipeline.from_pretrained(MODEL, {argument}, **parts)
-prompt = " ".join(sys.argv[1:]) or "a lighthouse in the evening"
-made = pipe([prompt] * {batch}{size})
-if hasattr(made, "images"):
-    for number, image in enumerate(made.images):
-        image.save(f"picture-{{number}}.png")
-else:
-    diffusers.utils.export_to_video(made.frames[0], "film.mp4")
-'''
+pipe = diffusers.{kind}.from_pretrained(MODEL, {argument}, **parts)"""
 _EXPANDABLE = """
 import os
 import sys
@@ -76,12 +86,12 @@ def pipeline_shown(plan: PipelinePlan, language: Language, *, ascii_only: bool =
 
 def pipeline_findings(plan: PipelinePlan, language: Language) -> Findings:
     """What the trial found."""
-    return Findings() if plan.proof is None else found_in(plan.proof, language)
+    return Findings() if plan.last_proof is None else found_in(plan.last_proof, language)
 
 
 def pipeline_head(plan: PipelinePlan) -> Iterator[tuple[Phrase, Value]]:
     """What was placed, for which work, on what machine."""
-    source, size = plan.source, plan.picture.size
+    source = plan.source
     asked = source.dtype_from == "asked"
     yield (
         Phrase("place.model"),
@@ -97,45 +107,76 @@ def pipeline_head(plan: PipelinePlan) -> Iterator[tuple[Phrase, Value]]:
     )
     if source.shipped:
         yield Phrase("place.config"), Phrase("place.published")
-    said = (
-        Phrase("pipeline.own-size")
-        if size is None
-        else Phrase("pipeline.size", width=size[0], height=size[1])
-    )
-    yield Phrase("place.work"), Phrase("pipeline.work", batch=plan.picture.batch, size=said)
+    made = plan.profile.made
+    yield Phrase("place.work"), Phrase("pipeline.work", batch=made.batch, size=made_phrase(made))
     yield from machine_lines(plan.machine, plan.reserve)
 
 
 def pipeline_foot(plan: PipelinePlan) -> Iterator[tuple[Phrase, Value]]:
     """What makes sure of it, and the lines that use it."""
-    yield Phrase("pipeline.whole-label"), Phrase("pipeline.whole")
     room = plan.placement.room
-    if not plan.fits:
+    if plan.fits:
+        yield Phrase("pipeline.whole-label"), Phrase("pipeline.whole")
+        yield Phrase("place.best"), Phrase("pipeline.best", room=Bytes(room), tried=plan.placement.tried)
+    else:
         yield Phrase("place.result"), Phrase("pipeline.unfit", missing=Bytes(-room))
-        for way in plan.ways_out:
-            yield Phrase("label.next"), way
-        return
-    yield Phrase("place.best"), Phrase("pipeline.best", room=Bytes(room), tried=plan.placement.tried)
-    if plan.proof is not None:
-        yield Phrase("place.proof"), _outcome(plan, plan.proof)
+    if plan.offloads:
+        for passed in plan.offloads[:-1]:
+            yield Phrase("pipeline.passed-label"), _passed(passed)
+        yield from _offload_lines(plan.offloads[-1], sum(each.weights for each in plan.components))
+        yield Phrase("place.proof"), _outcome(plan, plan.offloads[-1].proof, plan.offloads[-1].room)
+    elif plan.proof is not None:
+        yield Phrase("place.proof"), _outcome(plan, plan.proof, plan.room)
+    for way in plan.ways_out:
+        yield Phrase("label.next"), way
     if plan.proved:
         for line in pipeline_lines(plan):
             yield Phrase("place.python"), line
 
 
-def _outcome(plan: PipelinePlan, proof: PipelineProof) -> Phrase:
+def _offload_lines(found: Offloaded, weights: int) -> Iterator[tuple[Phrase, Value]]:
+    """How the components come to the GPU."""
+    key = "pipeline.offload-whole" if found.offload.whole else "pipeline.offload-parts"
+    said = Phrase(key, method=found.offload.call(), gpu=f"cuda:{found.gpu}", host=Bytes(weights))
+    yield Phrase("pipeline.offload-label"), said
+    if found.offload.tiled:
+        yield Phrase("place.note"), Phrase("pipeline.tiled")
+
+
+def _passed(found: Offloaded) -> Phrase:
+    """Why an offload that moves more at once was not taken."""
+    proof = found.proof
+    if proof.error is not None:
+        why = Phrase("pipeline.passed-error", error=proof.error)
+    elif proof.different is not None:
+        why = Phrase("pipeline.passed-different", different=proof.different)
+    elif proof.events:
+        first = proof.events[0][0].at
+        why = Phrase(
+            "pipeline.passed-found",
+            count=len(proof.events),
+            where=f"{PurePath(first.file).name}:{first.line}",
+        )
+    else:
+        why = Phrase("pipeline.passed-over", missing=Bytes(max(-found.room, 0)))
+    return Phrase("pipeline.passed", method=found.offload.call(), why=why)
+
+
+def _outcome(plan: PipelinePlan, proof: Proof, room: int) -> Phrase:
     versions = ", ".join(f"{name} {version}" for name, version in proof.versions.items())
     ran = Phrase("pipeline.ran", seconds=f"{proof.seconds:.0f}", versions=versions)
     if proof.error is not None:
         return Phrase("place.failed", error=proof.error)
+    if proof.different is not None:
+        return Phrase("pipeline.other", different=proof.different, ran=ran)
     if plan.proved:
         key = "place.proved-expandable" if proof.expandable else "place.proved"
-        return Phrase(key, room=Bytes(plan.room), ran=ran)
+        return Phrase(key, room=Bytes(room), ran=ran)
     if proof.events:
         return Phrase("place.found", count=len(proof.events), ran=ran)
-    if plan.room >= 0:
+    if room >= 0:
         return Phrase("place.gaps", ran=ran)
-    return Phrase("place.over", missing=Bytes(-plan.room), ran=ran)
+    return Phrase("place.over", missing=Bytes(-room), ran=ran)
 
 
 def _drawing(plan: PipelinePlan, language: Language, *, ascii_only: bool) -> Table:
@@ -177,34 +218,42 @@ def _drawing(plan: PipelinePlan, language: Language, *, ascii_only: bool) -> Tab
 def pipeline_lines(plan: PipelinePlan) -> Iterator[str]:
     """The lines that load the pipeline by this plan."""
     source, argument = plan.source, _argument(plan)
+    if plan.chosen is not None:
+        yield f"pipe = diffusers.{loader_name(source)}.from_pretrained({source.path!r}, {argument})"
+        yield from plan.chosen.offload.lines(plan.chosen.gpu)
+        return
     for name, gpu in plan.placement.gpus.items():
         library, kind = source.models[name]
         arguments = f"{source.path!r}, subfolder={name!r}, {argument}, device_map={{'': {gpu}}}"
-        yield (
-            f"{name} = accelerate.dispatch_model({library}.{kind}.from_pretrained({arguments}), "
-            f"{{'': {gpu}}}, force_hooks=True)"
-        )
+        yield f"{name} = {library}.{kind}.from_pretrained({arguments})"
+        skipped = plan.profile.skipped.get(name)
+        keys = "" if skipped is None else f", skip_keys={list(skipped)!r}"
+        yield f"accelerate.dispatch_model({name}, {{'': {gpu}}}, force_hooks=True{keys})"
     given = ", ".join(f"{name}={name}" for name in plan.placement.gpus)
-    yield f"pipe = diffusers.DiffusionPipeline.from_pretrained({source.path!r}, {argument}, {given})"
+    yield f"pipe = diffusers.{loader_name(source)}.from_pretrained({source.path!r}, {argument}, {given})"
 
 
 def pipeline_script(plan: PipelinePlan) -> str:
     """A program that loads the pipeline by this plan and makes a picture."""
-    source, size = plan.source, plan.picture.size
-    entries = "".join(
-        f"    {name!r}: ({'.'.join(source.models[name])}, {gpu}),\n"
-        for name, gpu in plan.placement.gpus.items()
-    )
-    template = _SCRIPT
-    if plan.proof is not None and plan.proof.expandable:
+    source, picture = plan.source, plan.picture
+    template, proof = _SCRIPT, plan.last_proof
+    if proof is not None and proof.expandable:
         template = template.replace("\nimport sys\n", _EXPANDABLE, 1)
-    return template.format(
-        path=source.path,
-        entries=entries,
-        argument=_argument(plan),
-        batch=plan.picture.batch,
-        size="" if size is None else f", width={size[0]}, height={size[1]}",
-    )
+    if plan.chosen is not None:
+        imports = ""
+        opened = f"pipe = diffusers.{loader_name(source)}.from_pretrained(MODEL, {_argument(plan)})"
+        load = "\n".join([opened, *plan.chosen.offload.lines(plan.chosen.gpu)])
+    else:
+        imports = "import transformers\nfrom accelerate import dispatch_model\n"
+        entries = "".join(
+            f"    {name!r}: ({'.'.join(source.models[name])}, {gpu}),\n"
+            for name, gpu in plan.placement.gpus.items()
+        )
+        load = _PLACED.format(entries=entries, argument=_argument(plan), kind=loader_name(source))
+    asked = "" if picture.size is None else f", width={picture.size[0]}, height={picture.size[1]}"
+    if picture.frames is not None:
+        asked += f", num_frames={picture.frames}"
+    return template.format(path=source.path, imports=imports, load=load, batch=picture.batch, asked=asked)
 
 
 def _argument(plan: PipelinePlan) -> str:
@@ -215,8 +264,10 @@ def _argument(plan: PipelinePlan) -> str:
 
 def pipeline_document(plan: PipelinePlan, language: Language) -> dict[str, Any]:
     """The plan as a JSON object."""
-    source, proof = plan.source, plan.proof
+    source, proof, chosen = plan.source, plan.last_proof, plan.chosen
     width, height = plan.picture.size or (None, None)
+    made = plan.profile.made
+    made_width, made_height = made.size or (None, None)
     return {
         "schema": SCHEMA,
         "model": {
@@ -228,10 +279,16 @@ def pipeline_document(plan: PipelinePlan, language: Language) -> dict[str, Any]:
             "config_shipped": source.shipped,
         },
         "machine": plan.machine.describe(),
-        "workload": {"batch": plan.picture.batch, "width": width, "height": height},
+        "workload": {
+            "batch": plan.picture.batch,
+            "width": width,
+            "height": height,
+            "frames": plan.picture.frames,
+        },
+        "makes": {"width": made_width, "height": made_height, "frames": made.frames},
         "reserve": plan.reserve,
         "overhead": dict(zip(("context", "blas"), outside_bytes(plan.machine), strict=True)),
-        "feasible": plan.fits,
+        "feasible": plan.fits or chosen is not None,
         "proved": plan.proved,
         "room": plan.room,
         "device_map": dict(plan.placement.gpus) if plan.fits else None,
@@ -245,40 +302,38 @@ def pipeline_document(plan: PipelinePlan, language: Language) -> dict[str, Any]:
             }
             for each in plan.components
         ],
-        "devices": [
-            {
-                "device": f"cuda:{share.gpu}",
-                "gpu": plan.machine.gpus[share.gpu].name,
-                "blocks": [each.name for each in share.components],
-                "weights": share.weights,
-                "working": share.working,
-                "planned_peak": share.planned,
-                "measured_peak": None if share.load is None else share.peak,
-                "total": plan.machine.gpus[share.gpu].total_memory,
-                "budget": share.budget,
-                "free": share.free,
-            }
-            for share in plan.shares
-        ],
+        "devices": [_device(plan, share) for share in plan.shares],
         "unused": [f"cuda:{gpu}" for gpu in plan.unused],
+        "offload": None if chosen is None else _offload(chosen),
+        "passed_over": [render(_passed(each)) for each in plan.offloads if each is not chosen],
         "certificate": {"room": plan.placement.room, "placements": plan.placement.tried},
         "ways_out": [render(way) for way in plan.ways_out],
-        "proof": None if proof is None else _proof(plan, proof, language),
+        "proof": None
+        if proof is None
+        else trial(proof, plan.proved, plan.rounds, pipeline_findings(plan, language)),
     }
 
 
-def _proof(plan: PipelinePlan, proof: PipelineProof, language: Language) -> dict[str, Any]:
+def _offload(chosen: Offloaded) -> dict[str, Any]:
     return {
-        "holds": plan.proved,
-        "rounds": plan.rounds,
-        "findings": [finding.as_json() for finding in pipeline_findings(plan, language)],
-        "out_of_memory": proof.out_of_memory,
-        "expandable_segments": proof.expandable,
-        "error": proof.error,
-        "peaks": {
-            f"cuda:{peak.gpu}": {"load": peak.load, "run": peak.run, "reserved": peak.reserved}
-            for peak in proof.peaks
-        },
-        "seconds": round(proof.seconds, 2),
-        "versions": dict(proof.versions),
+        "method": chosen.offload.method,
+        "arguments": dict(chosen.offload.arguments),
+        "device": f"cuda:{chosen.gpu}",
+        "vae_tiling": chosen.offload.tiled,
+    }
+
+
+def _device(plan: PipelinePlan, share: PipelineShare) -> dict[str, Any]:
+    gpu = plan.machine.gpus[share.gpu]
+    return {
+        "device": f"cuda:{share.gpu}",
+        "gpu": gpu.name,
+        "blocks": [each.name for each in share.components],
+        "weights": share.weights,
+        "working": share.working,
+        "planned_peak": share.planned,
+        "measured_peak": None if share.peak is None else share.peak.allocated,
+        "total": gpu.total_memory,
+        "budget": share.budget,
+        "free": share.free,
     }

@@ -6,7 +6,7 @@ from samedevice.messages import Bytes, Language, Phrase
 from samedevice.planner.pipelines import PipelinePlan
 from samedevice.report._render import render
 from samedevice.report._words import harmless
-from samedevice.report.plan import pipeline_findings, pipeline_foot, pipeline_head
+from samedevice.report.plan import PHASES, pipeline_findings, pipeline_foot, pipeline_head
 from samedevice.report.web._page import BlockRow, Lane, Part, amount, cards, facts, page, percent
 
 _WORDS = ("page.machine", "page.result", "page.over-time", "page.class", "place.unused")
@@ -52,7 +52,7 @@ def _lanes(plan: PipelinePlan, language: Language) -> list[Lane]:
         sizes = (share.weights, share.working, share.free, plan.reserve)
         held = sum(max(size, 0) for size in sizes)
         whole = max(held, gpu.total_memory)
-        peaks = ((Phrase("place.phase-load"), share.load), (Phrase("pipeline.phase-run"), share.run))
+        peaks = {} if share.peak is None else share.peak.phases
         lanes.append(
             Lane(
                 f"cuda:{share.gpu}",
@@ -76,12 +76,11 @@ def _lanes(plan: PipelinePlan, language: Language) -> list[Lane]:
                 tuple(
                     Part(
                         "peak",
-                        render(label, language),
+                        render(PHASES[name], language),
                         amount(size),
                         min(percent(size, gpu.total_memory), 100.0),
                     )
-                    for label, size in peaks
-                    if size is not None
+                    for name, size in peaks.items()
                 ),
             )
         )

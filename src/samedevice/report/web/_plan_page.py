@@ -9,7 +9,7 @@ from samedevice.messages import Bytes, Language, Phrase, Value
 from samedevice.planner.inference import Block, PlacementPlan, Proof, Share
 from samedevice.report._render import render
 from samedevice.report._words import harmless
-from samedevice.report.plan import Plan, working
+from samedevice.report.plan import PHASES, Plan, working
 from samedevice.report.web._page import BlockRow, Lane, Part, amount, cards, facts, page, percent
 
 _WORDS = (
@@ -164,12 +164,7 @@ def _moments(share: Share, total: int, language: Language) -> tuple[Part, ...]:
     """Peaks while it loads, reads the prompt and makes the last token, as the proof measured them."""
     if share.peak is None:
         return ()
-    peaks = (
-        (Phrase("place.phase-load"), share.peak.load),
-        (Phrase("place.phase-prompt"), share.peak.prompt),
-        (Phrase("place.phase-last"), share.peak.last),
-    )
     return tuple(
-        Part("peak", render(label, language), amount(size), min(percent(size, total), 100.0))
-        for label, size in peaks
+        Part("peak", render(PHASES[name], language), amount(size), min(percent(size, total), 100.0))
+        for name, size in share.peak.phases.items()
     )
