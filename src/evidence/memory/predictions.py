@@ -113,7 +113,7 @@ def _refusal(row: Row) -> str | None:
         ("float8" in precision or "fp8" in precision or "mxfp8" in precision, "fp8 kernels"),
         (
             bool(re.search(r"awq|gptq|int4|int8|nf4|fp4|8-bit", precision))
-            and row.source != "fsdp_qlora"
+            and row.source not in ("autoawq", "fsdp_qlora", "litgpt")
             and not _packed(row),
             "quantized kernels",
         ),
@@ -220,6 +220,27 @@ def _packed_generation(row: Row) -> Prediction:
     )
 
 
+def _autoawq(row: Row) -> Prediction:
+    """The steps of its benchmark, with stand-ins for its kernels."""
+    from evidence.memory.autoawq_generation import FusedGeneration
+
+    model, asked = row["model"], row["inference"]
+    config = {
+        "hidden_size": model["hidden"], "intermediate_size": model["ffn"], "vocab_size": model["vocab"],
+        "num_hidden_layers": model["layers"], "num_attention_heads": model["heads"],
+        "num_key_value_heads": model["kv_heads"],
+    }  # fmt: skip
+    run = FusedGeneration(
+        config,
+        "gemv" if "GEMV" in row["precision"]["parameters"] else "gemm",
+        asked["batch"],
+        asked["prompt_tokens"],
+        asked["generated_tokens"],
+        parallel=str(model["name"]).startswith("falcon"),
+    )
+    return _measured(row, "run, the steps of its benchmark", run.run, handles=1)
+
+
 def _dtype(row: Row) -> str:
     """The type of the weights."""
     return {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}[row["precision"]["parameters"]]
@@ -261,10 +282,12 @@ def _auto_map(row: Row) -> Prediction:
 # -- training
 
 
-def _measured(row: Row, how: str, take: Callable[[], None], ranks: int | None = None) -> Prediction:
+def _measured(
+    row: Row, how: str, take: Callable[[], None], ranks: int | None = None, handles: int = 2
+) -> Prediction:
     """Run a program on the row's machine, and read its peaks; of several `ranks` the first one's.
 
-    Autograd's thread has a cuBLAS handle of its own, so there are two workspaces.
+    Each of cuBLAS's handles has a workspace; autograd's thread has one of its own.
     """
     import torch
 
@@ -274,25 +297,34 @@ def _measured(row: Row, how: str, take: Callable[[], None], ranks: int | None = 
     with VirtualMachine(machine, on_mismatch="raise", assumed_ranks=ranks):
         take()
         allocated, reserved = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
-    extra = 2 * blas_workspace(machine.gpus[0])
+    extra = handles * blas_workspace(machine.gpus[0])
     return Prediction(allocated + extra, reserved + extra, how, {"libraries": extra})
 
 
 def _litgpt(row: Row) -> Prediction:
     from evidence.memory.litgpt_step import LitgptStep
 
-    if row["n_gpus"] > 1:
-        raise NotCovered("litgpt on several GPUs")
     if importlib.util.find_spec("litgpt") is None:
         raise NotCovered("litgpt is not installed")
+    lora, ranks = row["lora"], row["n_gpus"]
+    packed = re.search(r"nf4(-dq)?", str((lora or {}).get("kind")))
+    accumulation = (row["global_batch"] or 1) // (row["micro_batch"] * ranks) or 1
+    # Only the first micro-batch has the longest sample, or all are cut off at one length; then what more
+    # micro-batches than two add stays the same.
+    alike = "longest Alpaca sample" not in str(row["note"])
     step = LitgptStep(
         row["model"]["name"],
         row["micro_batch"],
         row["sequence_length"],
-        row["lora"],
-        accumulation=min(2, row["accumulation"] or 1),  # what a second one adds stays the same
+        lora,
+        accumulation=min(2, accumulation),
+        quantized=None if packed is None else "nf4-dq" if packed[1] else "nf4",
+        ranks=ranks,
     )
-    return _measured(row, "run, litgpt itself", step.take)
+    how = "run, litgpt itself" + (", stand-ins for bitsandbytes" if packed else "")
+    return _measured(
+        row, how, lambda: step.take(2 * step.accumulation if alike else 1), ranks if ranks > 1 else None
+    )
 
 
 def _gpt(row: Row) -> Prediction:
@@ -374,6 +406,7 @@ def _fsdp_qlora(row: Row) -> Prediction:
 
 _METHODS: Mapping[tuple[str, str], Callable[[Row], Prediction]] = {
     ("accelerate", "inference"): _auto_map,
+    ("autoawq", "inference"): _autoawq,
     ("fsdp_qlora", "finetune"): _fsdp_qlora,
     ("litgpt", "finetune"): _litgpt,
     ("llms-from-scratch", "pretrain"): _gpt,
