@@ -7,10 +7,12 @@ configuration of its row alone, on a virtual GPU of that product without a limit
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest import mock
 
 from evidence.memory.published import Row
 from samedevice.machines import Machine, blas_workspace, parse_machine
@@ -97,32 +99,44 @@ def _refusal(row: Row) -> str | None:
     # Long: one rule a line, and the first that holds is the reason.
     ways = row["parallelism"] or {}
     precision = " ".join(str(value) for value in (row["precision"] or {}).values()).lower()
+    titan = "torchtitan" in framework_of(row)
     mapped = row.source in ("accelerate", "qwen1", "qwen25")  # they count a device map as a pipeline
     split = [
         name
         for name in ("tp", "pp", "cp", "ep")
-        if (ways.get(name) or 1) > 1 and not (mapped and name == "pp")
+        if (ways.get(name) or 1) > 1
+        and not (mapped and name == "pp")
+        and not (titan and (name == "cp" or (name == "tp" and row["activation_checkpointing"] == "full")))
     ]
-    framework = str((row["framework"] or {}).get("name", ""))
     family = str((row["gpu"] or {}).get("family"))
     lora = str((row["lora"] or {}).get("kind", ""))
     rules: tuple[tuple[bool, str], ...] = (
         (family.startswith("MI"), f"GPU {family}"),
         (family == "not stated", "GPU not stated"),
-        (row["torch_compile"] not in (None, False), "compiled"),
-        ("float8" in precision or "fp8" in precision or "mxfp8" in precision, "fp8 kernels"),
+        (row["torch_compile"] not in (None, False) and not _compiles(row), "compiled"),
+        (("float8" in precision or "fp8" in precision) and not titan, "fp8 kernels"),
         (
             bool(re.search(r"awq|gptq|int4|int8|nf4|fp4|8-bit", precision))
             and row.source not in ("autoawq", "fsdp_qlora", "litgpt")
             and not _packed(row),
             "quantized kernels",
         ),
-        ("Megatron" in framework, "Megatron and TransformerEngine"),
+        ("Megatron" in framework_of(row), "Megatron and TransformerEngine"),
         (bool(split), "parallel by " + ", ".join(split)),
         (not row.complete and row["task"] != "inference", "incomplete configuration"),
         (lora.startswith("LLaMA-Adapter"), "adapters of other kinds"),
     )
     return next((reason for holds, reason in rules if holds), None)
+
+
+def _compiles(row: Row) -> bool:
+    """Whether a program here knows what compiling changes."""
+    return "torchtitan" in framework_of(row) and row["torch_compile"] is True
+
+
+def framework_of(row: Row) -> str:
+    """The name of the program."""
+    return str((row["framework"] or {}).get("name", ""))
 
 
 # -- inference
@@ -404,6 +418,52 @@ def _fsdp_qlora(row: Row) -> Prediction:
     return _measured(row, "run, the steps of its program", step.take, row["n_gpus"])
 
 
+_TITAN_RELEASES: Mapping[str, str] = {
+    "9dec370": "2024-12-26",
+    "0.0.2": "2025-02",  # of which a development build of torch 2.7 is
+}
+"""Dates of torchtitan, where the source was written later than the run."""
+
+
+def _titan(row: Row) -> Prediction:
+    """Its steps, as it was at the time of the run: by commits e29b6b4d4, a5e57e4a9 and bbb1b616e.
+
+    It lets go of the logits since June 2024, is started with expandable segments since October 2024, and
+    compiles the loss since April 2025.
+    """
+    from evidence.memory.torchtitan_step import Sizes, TitanStep
+
+    if "torchtitan" not in framework_of(row):
+        raise NotCovered(f"no program for {framework_of(row)}")
+    version = str((row["framework"].get("versions") or {}).get("torchtitan", ""))
+    dates = (date for name, date in _TITAN_RELEASES.items() if name in version)
+    date = next(dates, str(row["source"]["date"]))
+    ways = row["parallelism"]
+    model, kept = row["model"], str(row["activation_checkpointing"])
+    compiled = bool(row["torch_compile"])
+    ranks = row["n_gpus"] // (ways.get("tp") or 1)  # those of context parallelism shard, too
+    sizes = Sizes(
+        model["layers"], model["hidden"], model["heads"], model["kv_heads"], model["head_dim"], model["ffn"],
+        model["vocab"], normed=str(model["name"]).startswith("Qwen3"), compiled=compiled,
+        parts=ways.get("tp") or 1,
+    )  # fmt: skip
+    step = TitanStep(
+        sizes,
+        row["micro_batch"],
+        row["sequence_length"] // (ways.get("cp") or 1),
+        ranks,
+        "full" if kept.startswith("full") else "op",
+        compiled_loss=compiled and date >= "2025-04-02",
+        fused="fused" in str(row["optimizer"]),
+        chunks=8 if "chunked cross-entropy" in str(row["note"]) else 1,
+        holds_logits=date < "2024-06-12",
+    )
+    how = "run, the steps of its program" + (", kernels of its compiler by hand" if compiled else "")
+    settings = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"} if date >= "2024-10-22" else {}
+    with mock.patch.dict(os.environ, settings):
+        return _measured(row, how, step.take, ranks)
+
+
 _METHODS: Mapping[tuple[str, str], Callable[[Row], Prediction]] = {
     ("accelerate", "inference"): _auto_map,
     ("autoawq", "inference"): _autoawq,
@@ -413,6 +473,8 @@ _METHODS: Mapping[tuple[str, str], Callable[[Row], Prediction]] = {
     ("qwen1", "inference"): _generation,
     ("qwen25", "inference"): _generation,
     ("qwen3", "inference"): _generation,
+    ("torchao", "pretrain"): _titan,
+    ("torchtitan", "pretrain"): _titan,
     ("transformers-docs", "finetune"): _bert,
 }
 """How the runs of a source are made again, by source and task."""
