@@ -200,6 +200,25 @@ class _CompiledLoss(torch.autograd.Function):
         return torch.empty_like(ctx.saved_tensors[0]), None
 
 
+class _ParallelLoss(torch.autograd.Function):
+    """What `loss_parallel` does with logits of a part of the vocabulary (torch's `parallel/loss.py`)."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: torch.Tensor) -> torch.Tensor:
+        """Keep the logarithms."""
+        shifted = logits - logits.amax(-1, keepdim=True)
+        sums = torch.exp(shifted).sum(-1, keepdim=True)
+        result = shifted - sums.log()
+        ctx.save_for_backward(result)
+        return sums.mean()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        """With two results in between."""
+        (result,) = ctx.saved_tensors
+        return (torch.zeros_like(result) + torch.exp(result)) * gradients[0]
+
+
 @dataclass(frozen=True, slots=True)
 class TitanStep:
     """One run: rank 0."""
@@ -245,8 +264,12 @@ class TitanStep:
             optimizer.step()
 
     def _loss(self, logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor
         if self.compiled_loss:
-            made: torch.Tensor = _CompiledLoss.apply(logits.flatten(0, 1), ids.flatten())
+            made = _CompiledLoss.apply(logits.flatten(0, 1), ids.flatten())
+            return made
+        if self.sizes.parts > 1:
+            made = _ParallelLoss.apply(logits.flatten(0, 1).float())
             return made
         parts = zip(logits.chunk(self.chunks, dim=1), ids.chunk(self.chunks, dim=1), strict=True)
         losses = [
