@@ -22,7 +22,7 @@ _KEYS: Mapping[tuple[str, int | None], str] = {
     ("A100", 80): "A100-80G", ("A100", 40): "A100-40G", ("A100", None): "A100-80G", ("A10G", 24): "A10G",
     ("A800", 80): "A800-80G", ("B200", 180): "B200", ("H20", 96): "H20-96G", ("H100", 80): "H100-80G",
     ("H100", None): "H100-80G", ("H100", 96): "GH200-96G", ("H200", 141): "H200", ("L40S", 48): "L40S",
-    ("RTX 3090", 24): "RTX3090", ("RTX 4090", 24): "RTX4090", ("Titan RTX", 24): "TITANRTX",
+    ("RTX A6000", 48): "RTXA6000", ("RTX 3090", 24): "RTX3090", ("RTX 4090", 24): "RTX4090", ("Titan RTX", 24): "TITANRTX",
     ("V100", 16): "V100-16G", ("V100", 32): "V100-32G",
 }  # fmt: skip
 """The product of a row; where the source gives no size, the size does not enter the prediction."""
@@ -106,6 +106,7 @@ def _refusal(row: Row) -> str | None:
         for name in ("tp", "pp", "cp", "ep")
         if (ways.get(name) or 1) > 1
         and not (mapped and name == "pp")
+        and row.source != "simumax"
         and not (titan and (name == "cp" or (name == "tp" and row["activation_checkpointing"] == "full")))
     ]
     family = str((row["gpu"] or {}).get("family"))
@@ -121,7 +122,10 @@ def _refusal(row: Row) -> str | None:
             and not _packed(row),
             "quantized kernels",
         ),
-        ("Megatron" in framework_of(row), "Megatron and TransformerEngine"),
+        (
+            "Megatron" in framework_of(row) and not _dense(row),
+            "Megatron's experts and latent attention",
+        ),
         (bool(split), "parallel by " + ", ".join(split)),
         (not row.complete and row["task"] != "inference", "incomplete configuration"),
         (lora.startswith("LLaMA-Adapter"), "adapters of other kinds"),
@@ -129,8 +133,16 @@ def _refusal(row: Row) -> str | None:
     return next((reason for holds, reason in rules if holds), None)
 
 
+def _dense(row: Row) -> bool:
+    """Whether Megatron runs a Llama without a pipeline."""
+    ways = row["parallelism"]
+    return "Llama" in str(row["model"]["name"]) and (ways.get("pp") or 1) == (ways.get("ep") or 1) == 1
+
+
 def _compiles(row: Row) -> bool:
-    """Whether a program here knows what compiling changes."""
+    """Whether a program here knows what compiling changes: in reading a token for inference, nothing much."""
+    if row["task"] == "inference":
+        return (row["precision"] or {}).get("parameters") in ("bf16", "fp16")
     return "torchtitan" in framework_of(row) and row["torch_compile"] is True
 
 
@@ -191,7 +203,7 @@ def _generation(row: Row) -> Prediction:
     source = find_model(config_of(row), _dtype(row))
     if row["n_gpus"] == 1:
         trial = prove(source, machine, {"": 0}, work)
-        how = "run"
+        how = "run, without compiling" if row["torch_compile"] else "run"
     else:
         plan = place_model(source.values, machine_of(row, endless=False), work, dtype=source.dtype)
         if plan.proof is None:
@@ -464,15 +476,31 @@ def _titan(row: Row) -> Prediction:
         return _measured(row, how, step.take, ranks)
 
 
+def _megatron(row: Row) -> Prediction:
+    """The steps of Megatron-Core on one rank."""
+    from evidence.memory.megatron_step import MegatronStep
+
+    model, ways = row["model"], row["parallelism"]
+    step = MegatronStep(
+        model["layers"], model["hidden"], model["heads"], model["kv_heads"], model["head_dim"], model["ffn"],
+        model["vocab"], row["sequence_length"], row["micro_batch"], row["accumulation"],
+        tensor=ways.get("tp") or 1, context=ways.get("cp") or 1, data=ways.get("dp") or 1,
+    )  # fmt: skip
+    return _measured(row, "run, one rank's share by hand", step.take)
+
+
 _METHODS: Mapping[tuple[str, str], Callable[[Row], Prediction]] = {
     ("accelerate", "inference"): _auto_map,
     ("autoawq", "inference"): _autoawq,
     ("fsdp_qlora", "finetune"): _fsdp_qlora,
+    ("gpt-fast", "inference"): _generation,
     ("litgpt", "finetune"): _litgpt,
     ("llms-from-scratch", "pretrain"): _gpt,
     ("qwen1", "inference"): _generation,
     ("qwen25", "inference"): _generation,
     ("qwen3", "inference"): _generation,
+    ("simumax", "pretrain"): _megatron,
+    ("torchao", "inference"): _generation,
     ("torchao", "pretrain"): _titan,
     ("torchtitan", "pretrain"): _titan,
     ("transformers-docs", "finetune"): _bert,
