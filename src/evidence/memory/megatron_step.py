@@ -3,11 +3,11 @@
 Sources: NVIDIA/Megatron-LM (`core/transformer`, `core/tensor_parallel`, `core/distributed`,
 `core/optimizer/distrib_optimizer.py`), NVIDIA/TransformerEngine (`pytorch/module`, `pytorch/attention`), and
 Korthikanti et al. 2022. Weights in bf16 and gradients in fp32 lie in one buffer each, into which products
-write their gradients; master weights and both moments are split over data and context parallelism. A norm and
-the product after it keep the norm's input and output, of a rank's part of the sequence, and gather the output
-again for the backward; attention keeps queries, keys, values, its output and a number for each head and token;
-the gate and a product keep their input. The fused loss writes the gradient over the logits. What cuDNN's
-kernels and NCCL take is not counted.
+write their gradients; master weights and both moments are split over data and context parallelism. A norm
+and the product after it keep the norm's input and output, of a rank's part of the sequence, and gather the
+output again for the backward; attention keeps queries, keys, values, its output and a number for each head
+and token; the gate and a product keep their input. The fused loss writes the gradient over the logits. What
+cuDNN's kernels and NCCL take is not counted.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ _KEYS: Mapping[tuple[str, int | None], str] = {
     ("A100", 80): "A100-80G", ("A100", 40): "A100-40G", ("A100", None): "A100-80G", ("A10G", 24): "A10G",
     ("A800", 80): "A800-80G", ("B200", 180): "B200", ("H20", 96): "H20-96G", ("H100", 80): "H100-80G",
     ("H100", None): "H100-80G", ("H100", 96): "GH200-96G", ("H200", 141): "H200", ("L40S", 48): "L40S",
-    ("RTX A6000", 48): "RTXA6000", ("RTX 3090", 24): "RTX3090", ("RTX 4090", 24): "RTX4090", ("Titan RTX", 24): "TITANRTX",
+    ("RTX 3090", 24): "RTX3090", ("RTX 4090", 24): "RTX4090", ("RTX A6000", 48): "RTXA6000",
+    ("Titan RTX", 24): "TITANRTX",
     ("V100", 16): "V100-16G", ("V100", 32): "V100-32G",
 }  # fmt: skip
 """The product of a row; where the source gives no size, the size does not enter the prediction."""
