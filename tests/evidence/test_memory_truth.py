@@ -15,6 +15,7 @@ from evidence.memory.memory_truth import Compared, reason_of, shares, summary, t
 from evidence.memory.predictions import NotCovered, Prediction, config_of, machine_of, predict
 from evidence.memory.published import Row, half_of, read_rows
 from evidence.memory.torchtitan_step import Sizes, TitanStep
+from evidence.memory.torchtune_step import TuneStep
 from samedevice.machines import blas_workspace, parse_machine
 from samedevice.runtime import VirtualMachine
 
@@ -257,6 +258,13 @@ def test_a_compiled_step_of_torchtitan_needs_less():
 
     assert of(True, True) < of(True, False) <= of(False, False)
     assert of(False, False, parts=2) < of(False, False)
+
+
+def test_an_optimizer_in_the_backward_of_torchtune_holds_one_gradient():
+    sizes = Sizes(4, 64, 4, 4, 16, 256, 1024, normed=False, compiled=True)
+    whole, each = (peak(TuneStep(sizes, 1, 16, in_backward).take) for in_backward in (False, True))
+    gradients = 2 * (1024 * 64 + 4 * (4 * 64 * 64 + 3 * 64 * 256))
+    assert whole - gradients < each < whole - gradients / 2
 
 
 def test_fused_layers_of_autoawq_are_beside_each_other_while_they_load():

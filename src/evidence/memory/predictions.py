@@ -44,6 +44,10 @@ _CHECKPOINTS: Mapping[str, Mapping[str, Any]] = {
 """Public configurations of models whose sources give no dimensions."""
 
 
+_COMPILED = ("torchtitan", "torchtitan + torchao", "torchtune")
+"""Programs of which it is written down here what compiling changes."""
+
+
 class NotCovered(Exception):
     """There is no prediction; the message is the reason, a few words that rows share."""
 
@@ -144,7 +148,7 @@ def _compiles(row: Row) -> bool:
     """Whether a program here knows what compiling changes: in reading a token for inference, nothing much."""
     if row["task"] == "inference":
         return (row["precision"] or {}).get("parameters") in ("bf16", "fp16")
-    return "torchtitan" in framework_of(row) and row["torch_compile"] is True
+    return framework_of(row) in _COMPILED and row["torch_compile"] is True
 
 
 def framework_of(row: Row) -> str:
@@ -431,6 +435,23 @@ def _fsdp_qlora(row: Row) -> Prediction:
     return _measured(row, "run, the steps of its program", step.take, row["n_gpus"])
 
 
+def _tune(row: Row) -> Prediction:
+    """The steps of torchtune's recipe."""
+    from evidence.memory.torchtitan_step import Sizes
+    from evidence.memory.torchtune_step import TuneStep
+
+    if row["lora"] or row["cpu_offload"] or row["n_gpus"] > 1:
+        raise NotCovered("torchtune with offloading")
+    model = row["model"]
+    sizes = Sizes(
+        model["layers"], model["hidden"], model["heads"], model["kv_heads"], model["head_dim"], model["ffn"],
+        model["vocab"], normed=False, compiled=True,
+    )  # fmt: skip
+    in_backward = "fused into backward" in str(row["optimizer"])
+    step = TuneStep(sizes, row["micro_batch"], row["sequence_length"], in_backward)
+    return _measured(row, "run, the steps of its recipe, kernels of its compiler by hand", step.take)
+
+
 _TITAN_RELEASES: Mapping[str, str] = {
     "9dec370": "2024-12-26",
     "0.0.2": "2025-02",  # of which a development build of torch 2.7 is
@@ -504,6 +525,7 @@ _METHODS: Mapping[tuple[str, str], Callable[[Row], Prediction]] = {
     ("torchao", "inference"): _generation,
     ("torchao", "pretrain"): _titan,
     ("torchtitan", "pretrain"): _titan,
+    ("torchtune", "finetune"): _tune,
     ("transformers-docs", "finetune"): _bert,
 }
 """How the runs of a source are made again, by source and task."""

@@ -11,7 +11,7 @@ attention and MLP and scattered after them, logits of a part of the vocabulary.
 `torch.compile` is not run. What it changes for memory is written here: chains of pointwise operators and a
 reduction are one kernel, so norms, rotations and the gate have a result and nothing in between (`_Kernel`);
 of the results that a policy marks, those are kept that the backward needs, which the last product of a block
-is not; a compiled loss keeps logits in 16 bits and a number for each token (`_CompiledLoss`).
+is not; a compiled loss keeps logits in 16 bits and a number for each token (`CompiledLoss`).
 """
 
 from __future__ import annotations
@@ -166,7 +166,12 @@ class _Block(nn.Module):
         return h + _exchanged(self.feed_forward(whole), self.parts, gathered=False)
 
 
-class _Model(nn.Module):
+class Llama(nn.Module):
+    """The model, or one rank's share of it."""
+
+    turns: torch.Tensor
+    """Of queries and keys, for each position."""
+
     def __init__(self, sizes: Sizes, tokens: int) -> None:
         super().__init__()
         self.parts, own = sizes.parts, sizes.vocabulary // sizes.parts
@@ -177,14 +182,19 @@ class _Model(nn.Module):
         self.output = nn.Linear(sizes.hidden, own, bias=False)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """The logits."""
+        made: torch.Tensor = self.output(self.hidden(ids))
+        return made
+
+    def hidden(self, ids: torch.Tensor) -> torch.Tensor:
+        """What the head is applied to."""
         x = _exchanged(self.tok_embeddings(ids), self.parts, gathered=False)
         for layer in self.layers:
             x = layer(x, self.turns)
-        made: torch.Tensor = self.output(_exchanged(self.norm(x), self.parts, gathered=True))
-        return made
+        return _exchanged(self.norm(x), self.parts, gathered=True)
 
 
-class _CompiledLoss(torch.autograd.Function):
+class CompiledLoss(torch.autograd.Function):
     """What a compiled cross-entropy of logits in 16 bits keeps and writes."""
 
     @staticmethod
@@ -266,7 +276,7 @@ class TitanStep:
     def _loss(self, logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
         made: torch.Tensor
         if self.compiled_loss:
-            made = _CompiledLoss.apply(logits.flatten(0, 1), ids.flatten())
+            made = CompiledLoss.apply(logits.flatten(0, 1), ids.flatten())
             return made
         if self.sizes.parts > 1:
             made = _ParallelLoss.apply(logits.flatten(0, 1).float())
@@ -283,7 +293,7 @@ class TitanStep:
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
         with torch.device("meta"):
-            model = _Model(self.sizes, self.tokens)
+            model = Llama(self.sizes, self.tokens)
         asked: dict[str, Any] = {}
         if self.checkpoints == "op":
             asked["context_fn"] = functools.partial(_save_some, compiled=self.sizes.compiled)
