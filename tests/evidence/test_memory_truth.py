@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
 
 from evidence.memory import memory_truth
+from evidence.memory.autoawq_generation import FusedGeneration
+from evidence.memory.four_bits import FourBits
+from evidence.memory.megatron_step import MegatronStep
 from evidence.memory.memory_truth import Compared, reason_of, shares, summary, told
 from evidence.memory.predictions import NotCovered, Prediction, config_of, machine_of, predict
 from evidence.memory.published import Row, half_of, read_rows
+from evidence.memory.torchtitan_step import Sizes, TitanStep
+from evidence.memory.torchtune_step import TuneStep
 from samedevice.machines import blas_workspace, parse_machine
+from samedevice.runtime import VirtualMachine
 
 ROWS = read_rows()
 TINY = {
@@ -114,7 +121,7 @@ def test_packed_weights_are_counted_by_hand():
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"torch_compile": True}, "compiled"),
+        ({"torch_compile": True, "task": "pretrain"}, "compiled"),
         ({"gpu": {"family": "MI300X"}}, "GPU MI300X"),
         ({"precision": {"parameters": "AWQ int4, group 128, GEMM kernels"}}, "quantized kernels"),
         ({"precision": {"parameters": "GPTQ-Int4"}, "task": "finetune"}, "quantized kernels"),
@@ -169,15 +176,18 @@ def test_a_row_that_is_far_off_has_a_reason(source, factor, expected):
 
 
 def test_reasons_are_counted():
-    lines = told({("compiled", True): 1, ("compiled", False): 2}, [row(), row(), row(), row(complete=False)])
-    assert lines == [
-        "not covered: 3 of 4 rows, 1 of 3 with a complete configuration",
+    part = row(complete=False)
+    assert told({"compiled": [row(), part, part]}, [row(), row(), row(), part, part]) == [
+        "not covered: 3 of 5 rows, 1 of 3 with a complete configuration",
         "  compiled: 1 complete, 2 incomplete",
+        "    tiny",
     ]
 
 
 def test_the_command_prints_and_writes(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(memory_truth, "read_rows", lambda: (row(), row(run="tiny-2", torch_compile=True)))
+    monkeypatch.setattr(
+        memory_truth, "read_rows", lambda: (row(), row(run="tiny-2", torch_compile=True, task="pretrain"))
+    )
     assert memory_truth.main(["--json", str(tmp_path / "out.json")]) == 0
     out = capsys.readouterr().out
     assert "tiny " in out
@@ -207,3 +217,80 @@ def test_steps_of_fsdp_qlora_run_with_and_without_four_bits():
     )
     assert whole.how == packed.how == "run, the steps of its program"
     assert packed.allocated < whole.allocated <= whole.of(row(measured="peak reserved"))
+
+
+def peak(take, ranks=None):
+    with VirtualMachine(parse_machine("1x24GB"), on_mismatch="raise", assumed_ranks=ranks):
+        take()
+        return torch.cuda.max_memory_allocated()
+
+
+def test_a_step_of_megatron_is_counted_by_hand():
+    """Weights, gradients, master weights and moments, and what two layers keep."""
+    heads, kept, width, hidden, inner, tokens, layers = 4, 2, 16, 64, 128, 4096, 2
+    step = MegatronStep(
+        layers, hidden, heads, kept, width, inner, 128, tokens, 1, 1, tensor=1, context=1, data=1
+    )
+    block = hidden * (2 * heads + 2 * kept) * width + 3 * hidden * inner + 2 * hidden
+    stays = 18 * (layers * block + hidden + 2 * 128 * hidden)
+    mixed = (heads + 2 * kept) * width
+    keeps = 2 * tokens * (4 * hidden + mixed + heads * width + 3 * inner) + 4 * tokens * heads
+    ends = 2 * tokens * (2 * hidden + 128)
+    least = stays + layers * keeps + ends
+    assert least < peak(step.take) < least + 2 * tokens * 3 * hidden + 100_000
+
+
+def test_tensor_parallelism_of_megatron_divides():
+    def of(tensor, context):
+        return peak(
+            MegatronStep(2, 64, 8, 8, 8, 128, 1024, 4096, 1, 1, tensor=tensor, context=context, data=1).take
+        )
+
+    assert of(2, 1) < of(1, 1) / 1.5
+    assert of(1, 2) < of(1, 1) / 1.5
+
+
+def test_a_compiled_step_of_torchtitan_needs_less():
+    def of(compiled, loss, parts=1):
+        sizes = Sizes(2, 64, 4, 4, 16, 128, 1024, normed=False, compiled=compiled, parts=parts)
+        step = TitanStep(sizes, 1, 512, 2, "op", compiled_loss=loss, fused=True)
+        return peak(step.take, 2)
+
+    assert of(True, True) < of(True, False) <= of(False, False)
+    assert of(False, False, parts=2) < of(False, False)
+
+
+def test_an_optimizer_in_the_backward_of_torchtune_holds_one_gradient():
+    sizes = Sizes(4, 64, 4, 4, 16, 256, 1024, normed=False, compiled=True)
+    whole, each = (peak(TuneStep(sizes, 1, 16, in_backward).take) for in_backward in (False, True))
+    gradients = 2 * (1024 * 64 + 4 * (4 * 64 * 64 + 3 * 64 * 256))
+    assert whole - gradients < each < whole - gradients / 2
+
+
+def test_fused_layers_of_autoawq_are_beside_each_other_while_they_load():
+    config = {
+        "hidden_size": 256, "intermediate_size": 512, "vocab_size": 512, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 4,
+    }  # fmt: skip
+    run = FusedGeneration(config, "gemm", 1, 8, 8, parallel=False)
+    warm = 2 * 4096 * 4096 * 4
+    layers = 2 * (4 * 256 * 256 + 3 * 256 * 512) // 2
+    assert warm + layers < peak(run.run) < warm + 1.5 * layers + 2 * 2 * 512 * 256 + 100_000
+
+
+@pytest.mark.parametrize(("compressed", "constants"), [(False, 4), (True, 1)])
+def test_a_layer_of_four_bits_keeps_its_input(compressed, constants):
+    def take():
+        layer = FourBits(
+            torch.nn.Linear(1024, 1024, device="meta"), torch.device("cuda"), weight=torch.device("cuda"),
+            storage=torch.uint8, packed_from=torch.float16, compressed=compressed,
+        )  # fmt: skip
+        layer.bias = None
+        held = torch.cuda.memory_allocated()
+        assert 1024 * 1024 // 2 + 1024 * 1024 // 64 * constants <= held < 1024 * 1024 // 2 + 100_000
+        given = torch.zeros(4096, 1024, dtype=torch.bfloat16, device="cuda", requires_grad=True)
+        made = layer(given * 1)
+        assert torch.cuda.memory_allocated() - held == 3 * 4096 * 1024 * 2
+        made.sum().backward()
+
+    peak(take)

@@ -6,10 +6,7 @@ FSDP1 with a flat parameter for each layer, each trained matrix, and the rest (e
 reentrant checkpoints of the layers; AdamW of torch; `model(ids, labels=...)` of the transformers of March
 2024, whose logits become fp32, are shifted by a copy, and are held by `output` until the step is over.
 
-bitsandbytes has no kernels on a virtual machine: `_FourBits` keeps what `Linear4bit` keeps (two numbers in a
-byte, and beside them, outside of the flat parameter and so on each GPU, a byte for 64 numbers and an fp32
-number for 256 of these: `QuantState` with `compress_statistics`), makes a bf16 matrix for each product and
-each backward, and saves the 4 bits alone (`MatMul4Bit` in `bitsandbytes/autograd/_functions.py`).
+The constants of 4-bit weights are no parameters, so they are outside of the flat parameter, on each GPU.
 """
 
 from __future__ import annotations
@@ -22,49 +19,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from evidence.memory.four_bits import FourBits
+
 _TARGETS = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj", "down_proj")
 _DROPOUT = 0.1
-_BLOCK, _OUTER = 64, 256
-"""Numbers that share a constant of 8 bits, and constants that share one of 32."""
 _STEPS = 2
-
-
-class _Product(torch.autograd.Function):
-    """A product with a matrix of 4 bits."""
-
-    @staticmethod
-    def forward(ctx: Any, given: torch.Tensor, packed: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-        """Make the matrix, multiply."""
-        ctx.save_for_backward(packed)
-        ctx.shape = shape
-        return nn.functional.linear(given, given.new_empty(shape))
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        """Make it again."""
-        return gradients[0] @ gradients[0].new_empty(ctx.shape), None, None
-
-
-class _FourBits(nn.Linear):
-    """What memory sees of `Linear4bit`; a `Linear` for peft."""
-
-    def __init__(self, size: tuple[int, int], device: torch.device) -> None:
-        super().__init__(1, 1, bias=False, device="meta")
-        self.out_features, self.in_features = size
-        count = size[0] * size[1]
-        packed = torch.empty(count // 4, 1, dtype=torch.bfloat16, device="meta")
-        self.weight = nn.Parameter(packed, requires_grad=False)
-        self.constants = (
-            torch.empty(count // _BLOCK, dtype=torch.uint8, device=device),
-            torch.empty(count // (_BLOCK * _OUTER), device=device),
-        )
-
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """As `MatMul4Bit`."""
-        made: torch.Tensor = _Product.apply(
-            input, self.weight, torch.Size((self.out_features, self.in_features))
-        )
-        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +150,10 @@ def _quantize(module: nn.Module) -> None:
     """Replace the linear layers inside."""
     for name, child in module.named_children():
         if isinstance(child, nn.Linear):
-            size = child.out_features, child.in_features
-            setattr(module, name, _FourBits(size, torch.device("cuda", 0)))
+            packed = FourBits(
+                child, torch.device("cuda", 0), weight=torch.device("meta"), storage=torch.bfloat16,
+                packed_from=torch.bfloat16, compressed=True,
+            )  # fmt: skip
+            setattr(module, name, packed)
         else:
             _quantize(child)

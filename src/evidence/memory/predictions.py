@@ -7,10 +7,12 @@ configuration of its row alone, on a virtual GPU of that product without a limit
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest import mock
 
 from evidence.memory.published import Row
 from samedevice.machines import Machine, blas_workspace, parse_machine
@@ -20,7 +22,8 @@ _KEYS: Mapping[tuple[str, int | None], str] = {
     ("A100", 80): "A100-80G", ("A100", 40): "A100-40G", ("A100", None): "A100-80G", ("A10G", 24): "A10G",
     ("A800", 80): "A800-80G", ("B200", 180): "B200", ("H20", 96): "H20-96G", ("H100", 80): "H100-80G",
     ("H100", None): "H100-80G", ("H100", 96): "GH200-96G", ("H200", 141): "H200", ("L40S", 48): "L40S",
-    ("RTX 3090", 24): "RTX3090", ("RTX 4090", 24): "RTX4090", ("Titan RTX", 24): "TITANRTX",
+    ("RTX 3090", 24): "RTX3090", ("RTX 4090", 24): "RTX4090", ("RTX A6000", 48): "RTXA6000",
+    ("Titan RTX", 24): "TITANRTX",
     ("V100", 16): "V100-16G", ("V100", 32): "V100-32G",
 }  # fmt: skip
 """The product of a row; where the source gives no size, the size does not enter the prediction."""
@@ -39,6 +42,10 @@ _CHECKPOINTS: Mapping[str, Mapping[str, Any]] = {
     },
 }  # fmt: skip
 """Public configurations of models whose sources give no dimensions."""
+
+
+_COMPILED = ("torchtitan", "torchtitan + torchao", "torchtune")
+"""Programs of which it is written down here what compiling changes."""
 
 
 class NotCovered(Exception):
@@ -97,32 +104,56 @@ def _refusal(row: Row) -> str | None:
     # Long: one rule a line, and the first that holds is the reason.
     ways = row["parallelism"] or {}
     precision = " ".join(str(value) for value in (row["precision"] or {}).values()).lower()
+    titan = "torchtitan" in framework_of(row)
     mapped = row.source in ("accelerate", "qwen1", "qwen25")  # they count a device map as a pipeline
     split = [
         name
         for name in ("tp", "pp", "cp", "ep")
-        if (ways.get(name) or 1) > 1 and not (mapped and name == "pp")
+        if (ways.get(name) or 1) > 1
+        and not (mapped and name == "pp")
+        and row.source != "simumax"
+        and not (titan and (name == "cp" or (name == "tp" and row["activation_checkpointing"] == "full")))
     ]
-    framework = str((row["framework"] or {}).get("name", ""))
     family = str((row["gpu"] or {}).get("family"))
     lora = str((row["lora"] or {}).get("kind", ""))
     rules: tuple[tuple[bool, str], ...] = (
         (family.startswith("MI"), f"GPU {family}"),
         (family == "not stated", "GPU not stated"),
-        (row["torch_compile"] not in (None, False), "compiled"),
-        ("float8" in precision or "fp8" in precision or "mxfp8" in precision, "fp8 kernels"),
+        (row["torch_compile"] not in (None, False) and not _compiles(row), "compiled"),
+        (("float8" in precision or "fp8" in precision) and not titan, "fp8 kernels"),
         (
             bool(re.search(r"awq|gptq|int4|int8|nf4|fp4|8-bit", precision))
-            and row.source != "fsdp_qlora"
+            and row.source not in ("autoawq", "fsdp_qlora", "litgpt")
             and not _packed(row),
             "quantized kernels",
         ),
-        ("Megatron" in framework, "Megatron and TransformerEngine"),
+        (
+            "Megatron" in framework_of(row) and not _dense(row),
+            "Megatron's experts and latent attention",
+        ),
         (bool(split), "parallel by " + ", ".join(split)),
         (not row.complete and row["task"] != "inference", "incomplete configuration"),
         (lora.startswith("LLaMA-Adapter"), "adapters of other kinds"),
     )
     return next((reason for holds, reason in rules if holds), None)
+
+
+def _dense(row: Row) -> bool:
+    """Whether Megatron runs a Llama without a pipeline."""
+    ways = row["parallelism"]
+    return "Llama" in str(row["model"]["name"]) and (ways.get("pp") or 1) == (ways.get("ep") or 1) == 1
+
+
+def _compiles(row: Row) -> bool:
+    """Whether a program here knows what compiling changes: in reading a token for inference, nothing much."""
+    if row["task"] == "inference":
+        return (row["precision"] or {}).get("parameters") in ("bf16", "fp16")
+    return framework_of(row) in _COMPILED and row["torch_compile"] is True
+
+
+def framework_of(row: Row) -> str:
+    """The name of the program."""
+    return str((row["framework"] or {}).get("name", ""))
 
 
 # -- inference
@@ -177,7 +208,7 @@ def _generation(row: Row) -> Prediction:
     source = find_model(config_of(row), _dtype(row))
     if row["n_gpus"] == 1:
         trial = prove(source, machine, {"": 0}, work)
-        how = "run"
+        how = "run, without compiling" if row["torch_compile"] else "run"
     else:
         plan = place_model(source.values, machine_of(row, endless=False), work, dtype=source.dtype)
         if plan.proof is None:
@@ -218,6 +249,27 @@ def _packed_generation(row: Row) -> Prediction:
     return Prediction(
         max(prompt, last) + extra, reserved + extra, "run, stand-ins for packed products", parts
     )
+
+
+def _autoawq(row: Row) -> Prediction:
+    """The steps of its benchmark, with stand-ins for its kernels."""
+    from evidence.memory.autoawq_generation import FusedGeneration
+
+    model, asked = row["model"], row["inference"]
+    config = {
+        "hidden_size": model["hidden"], "intermediate_size": model["ffn"], "vocab_size": model["vocab"],
+        "num_hidden_layers": model["layers"], "num_attention_heads": model["heads"],
+        "num_key_value_heads": model["kv_heads"],
+    }  # fmt: skip
+    run = FusedGeneration(
+        config,
+        "gemv" if "GEMV" in row["precision"]["parameters"] else "gemm",
+        asked["batch"],
+        asked["prompt_tokens"],
+        asked["generated_tokens"],
+        parallel=str(model["name"]).startswith("falcon"),
+    )
+    return _measured(row, "run, the steps of its benchmark", run.run, handles=1)
 
 
 def _dtype(row: Row) -> str:
@@ -261,10 +313,12 @@ def _auto_map(row: Row) -> Prediction:
 # -- training
 
 
-def _measured(row: Row, how: str, take: Callable[[], None], ranks: int | None = None) -> Prediction:
+def _measured(
+    row: Row, how: str, take: Callable[[], None], ranks: int | None = None, handles: int = 2
+) -> Prediction:
     """Run a program on the row's machine, and read its peaks; of several `ranks` the first one's.
 
-    Autograd's thread has a cuBLAS handle of its own, so there are two workspaces.
+    Each of cuBLAS's handles has a workspace; autograd's thread has one of its own.
     """
     import torch
 
@@ -274,25 +328,34 @@ def _measured(row: Row, how: str, take: Callable[[], None], ranks: int | None = 
     with VirtualMachine(machine, on_mismatch="raise", assumed_ranks=ranks):
         take()
         allocated, reserved = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
-    extra = 2 * blas_workspace(machine.gpus[0])
+    extra = handles * blas_workspace(machine.gpus[0])
     return Prediction(allocated + extra, reserved + extra, how, {"libraries": extra})
 
 
 def _litgpt(row: Row) -> Prediction:
     from evidence.memory.litgpt_step import LitgptStep
 
-    if row["n_gpus"] > 1:
-        raise NotCovered("litgpt on several GPUs")
     if importlib.util.find_spec("litgpt") is None:
         raise NotCovered("litgpt is not installed")
+    lora, ranks = row["lora"], row["n_gpus"]
+    packed = re.search(r"nf4(-dq)?", str((lora or {}).get("kind")))
+    accumulation = (row["global_batch"] or 1) // (row["micro_batch"] * ranks) or 1
+    # Only the first micro-batch has the longest sample, or all are cut off at one length; then what more
+    # micro-batches than two add stays the same.
+    alike = "longest Alpaca sample" not in str(row["note"])
     step = LitgptStep(
         row["model"]["name"],
         row["micro_batch"],
         row["sequence_length"],
-        row["lora"],
-        accumulation=min(2, row["accumulation"] or 1),  # what a second one adds stays the same
+        lora,
+        accumulation=min(2, accumulation),
+        quantized=None if packed is None else "nf4-dq" if packed[1] else "nf4",
+        ranks=ranks,
     )
-    return _measured(row, "run, litgpt itself", step.take)
+    how = "run, litgpt itself" + (", stand-ins for bitsandbytes" if packed else "")
+    return _measured(
+        row, how, lambda: step.take(2 * step.accumulation if alike else 1), ranks if ranks > 1 else None
+    )
 
 
 def _gpt(row: Row) -> Prediction:
@@ -372,14 +435,97 @@ def _fsdp_qlora(row: Row) -> Prediction:
     return _measured(row, "run, the steps of its program", step.take, row["n_gpus"])
 
 
+def _tune(row: Row) -> Prediction:
+    """The steps of torchtune's recipe."""
+    from evidence.memory.torchtitan_step import Sizes
+    from evidence.memory.torchtune_step import TuneStep
+
+    if row["lora"] or row["cpu_offload"] or row["n_gpus"] > 1:
+        raise NotCovered("torchtune with offloading")
+    model = row["model"]
+    sizes = Sizes(
+        model["layers"], model["hidden"], model["heads"], model["kv_heads"], model["head_dim"], model["ffn"],
+        model["vocab"], normed=False, compiled=True,
+    )  # fmt: skip
+    in_backward = "fused into backward" in str(row["optimizer"])
+    step = TuneStep(sizes, row["micro_batch"], row["sequence_length"], in_backward)
+    return _measured(row, "run, the steps of its recipe, kernels of its compiler by hand", step.take)
+
+
+_TITAN_RELEASES: Mapping[str, str] = {
+    "9dec370": "2024-12-26",
+    "0.0.2": "2025-02",  # of which a development build of torch 2.7 is
+}
+"""Dates of torchtitan, where the source was written later than the run."""
+
+
+def _titan(row: Row) -> Prediction:
+    """Its steps, as it was at the time of the run: by commits e29b6b4d4, a5e57e4a9 and bbb1b616e.
+
+    It lets go of the logits since June 2024, is started with expandable segments since October 2024, and
+    compiles the loss since April 2025.
+    """
+    from evidence.memory.torchtitan_step import Sizes, TitanStep
+
+    if "torchtitan" not in framework_of(row):
+        raise NotCovered(f"no program for {framework_of(row)}")
+    version = str((row["framework"].get("versions") or {}).get("torchtitan", ""))
+    dates = (date for name, date in _TITAN_RELEASES.items() if name in version)
+    date = next(dates, str(row["source"]["date"]))
+    ways = row["parallelism"]
+    model, kept = row["model"], str(row["activation_checkpointing"])
+    compiled = bool(row["torch_compile"])
+    ranks = row["n_gpus"] // (ways.get("tp") or 1)  # those of context parallelism shard, too
+    sizes = Sizes(
+        model["layers"], model["hidden"], model["heads"], model["kv_heads"], model["head_dim"], model["ffn"],
+        model["vocab"], normed=str(model["name"]).startswith("Qwen3"), compiled=compiled,
+        parts=ways.get("tp") or 1,
+    )  # fmt: skip
+    step = TitanStep(
+        sizes,
+        row["micro_batch"],
+        row["sequence_length"] // (ways.get("cp") or 1),
+        ranks,
+        "full" if kept.startswith("full") else "op",
+        compiled_loss=compiled and date >= "2025-04-02",
+        fused="fused" in str(row["optimizer"]),
+        chunks=8 if "chunked cross-entropy" in str(row["note"]) else 1,
+        holds_logits=date < "2024-06-12",
+    )
+    how = "run, the steps of its program" + (", kernels of its compiler by hand" if compiled else "")
+    settings = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"} if date >= "2024-10-22" else {}
+    with mock.patch.dict(os.environ, settings):
+        return _measured(row, how, step.take, ranks)
+
+
+def _megatron(row: Row) -> Prediction:
+    """The steps of Megatron-Core on one rank."""
+    from evidence.memory.megatron_step import MegatronStep
+
+    model, ways = row["model"], row["parallelism"]
+    step = MegatronStep(
+        model["layers"], model["hidden"], model["heads"], model["kv_heads"], model["head_dim"], model["ffn"],
+        model["vocab"], row["sequence_length"], row["micro_batch"], row["accumulation"],
+        tensor=ways.get("tp") or 1, context=ways.get("cp") or 1, data=ways.get("dp") or 1,
+    )  # fmt: skip
+    return _measured(row, "run, one rank's share by hand", step.take)
+
+
 _METHODS: Mapping[tuple[str, str], Callable[[Row], Prediction]] = {
     ("accelerate", "inference"): _auto_map,
+    ("autoawq", "inference"): _autoawq,
     ("fsdp_qlora", "finetune"): _fsdp_qlora,
+    ("gpt-fast", "inference"): _generation,
     ("litgpt", "finetune"): _litgpt,
     ("llms-from-scratch", "pretrain"): _gpt,
     ("qwen1", "inference"): _generation,
     ("qwen25", "inference"): _generation,
     ("qwen3", "inference"): _generation,
+    ("simumax", "pretrain"): _megatron,
+    ("torchao", "inference"): _generation,
+    ("torchao", "pretrain"): _titan,
+    ("torchtitan", "pretrain"): _titan,
+    ("torchtune", "finetune"): _tune,
     ("transformers-docs", "finetune"): _bert,
 }
 """How the runs of a source are made again, by source and task."""
