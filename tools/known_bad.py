@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -49,6 +50,7 @@ _FOUND_HEAD = """\
 # bad    a release that has the bug          names    classes that meet it, any of them
 # since  an older one with the same lines    stems    beginnings of the names of a model's classes
 # spread whether only a model that a device map spreads meets it
+# offloaded  whether only a model meets it whose weights wait in host memory
 """
 
 
@@ -82,6 +84,9 @@ def found_table() -> str:
 
 def _found_row(case: Case) -> str:
     seen = case.seen
+    if not seen["classes"]:
+        raise ValueError(f"{case.name}: a row without classes would be told to every project")
+    offloaded = re.search(r"\benable_\w+_offload\(", case.script.read_text("utf-8")) is not None
     family = Path(seen["statement"]).parts[2].replace("_", "")
     stems = {_beginning(name, family) for name in seen["classes"]}
     alike = len(stems) == 1 and "" not in stems
@@ -95,7 +100,7 @@ def _found_row(case: Case) -> str:
         "names": [] if alike else seen["classes"],
         "together": False,
         "stems": [stem] if alike else [],
-        "spread": True,
+        "offloaded" if offloaded else "spread": True,
         "source": f"docs/found/{case.name}.md",
     }
     if seen["same_lines"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -50,9 +51,32 @@ def test_known_bugs_are_those_of_the_zoo_and_of_the_sweep():
     assert known_bad.FOUND.read_text("utf-8") == known_bad.found_table()
     found = [bug for bug in known_bugs() if bug.good is None]
     assert len(found) == len(cases())
-    assert all(bug.source.startswith("docs/found/") and bug.spread for bug in found)
+    assert all(bug.source.startswith("docs/found/") and bug.spread != bug.offloaded for bug in found)
     assert all(bug.good is None or bug.bad < bug.good for bug in known_bugs())
     assert all(bug.since is None or bug.since < bug.bad for bug in known_bugs())
+
+
+def test_what_the_sweep_found_has_classes_that_meet_it():
+    assert all(bug.names or bug.stems for bug in known_bugs() if bug.good is None)
+    case = cases()[0]
+    bare = SimpleNamespace(name=case.name, script=case.script, seen={**case.seen, "classes": []})
+    with pytest.raises(ValueError, match="without classes"):
+        known_bad._found_row(bare)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("pipe.enable_group_offload(onload_device=gpu)", ["certain"]),
+        ("# pipe.enable_group_offload(onload_device=gpu)", []),
+        ('pipe = load(device_map="balanced")', []),
+    ],
+)
+def test_a_bug_of_offloaded_weights_is_told_to_projects_that_offload(line, told):
+    project = read_texts({"film.py": f"from diffusers import CogVideoXPipeline\n\n{line}\n"})
+    facts = Facts(packages=(Package("diffusers", "0.42.1", "/site-packages"),), project=project)
+    found = [fault for fault in find_check("SD305").look(facts) if "vae-groups" in str(fault.notes)]
+    assert [fault.confidence for fault in found] == told
 
 
 def test_every_row_has_its_source():

@@ -98,6 +98,17 @@ def test_the_page_leads_from_classes_to_root_causes(swept):
     assert "<script" not in page
 
 
+def test_released_sizes_are_told_with_the_root_cause(tmp_path):
+    words = ("--models", "BertForSequenceClassification", "--actions", "loss", "--cuts", "2", "--full-size")
+    files = ("--store", str(tmp_path / "s.db"), "--json", str(tmp_path / "o.json"))
+    done = run("transformers", *words, *files, "--html", str(tmp_path / "o.html"))
+    assert done.returncode == 1
+    (root,) = json.loads((tmp_path / "o.json").read_text())["roots"]
+    assert {(each["size"], each["met"]) for each in root["full"]} == {("BertConfig()", True)}
+    assert "met by released sizes: BertConfig() on 2x24GB" in " ".join(done.stdout.split())
+    assert "met by released sizes: BertConfig() on 2x24GB" in (tmp_path / "o.html").read_text()
+
+
 def test_what_did_not_change_is_not_tried_again(swept):
     _, _, document, words, _ = swept
     again = run(*words)

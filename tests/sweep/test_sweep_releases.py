@@ -28,7 +28,7 @@ from samedevice.sweep._releases import _unmet
 def root(key):
     document = {"operands": [], "at": None}
     statements = (f"a.py:{ord(key[0])}",)
-    return Root(key, statements, (f"Class{key}",), ("loss",), ("2x24GB",), False, (), True, document)
+    return Root(key, statements, (f"Class{key}",), ("loss",), ("2x24GB",), False, (), True, (), document)
 
 
 def swept(*keys):

@@ -11,9 +11,11 @@ import pytest
 import torch
 
 from samedevice.report import render_finding
-from samedevice.sweep import _actions
-from samedevice.sweep._case import Case, Untried
+from samedevice.sweep import _actions, _trial
+from samedevice.sweep._case import Case, Full, Untried
+from samedevice.sweep._full import MACHINES
 from samedevice.sweep._small import Recipe, at_most, smallest
+from samedevice.sweep._state import state_of
 from samedevice.sweep._trial import Asked, try_target
 from samedevice.sweep._worker import _fork
 
@@ -225,6 +227,95 @@ def test_inputs_that_no_size_can_take_are_tried_once(monkeypatch):
     wrong = [dimensions for width, dimensions in Picky.calls if dimensions != 4]
     assert 0 < len(wrong) <= 8
     assert [width for width, dimensions in Picky.calls if dimensions == 4].count(8) > 1
+
+
+def built_in(reasons, monkeypatch):
+    """The widths that are built where each fails with the next of these reasons; the last one stays."""
+    monkeypatch.setattr("samedevice.sweep._small._GPU", "cpu")
+    built = []
+
+    def build(config):
+        built.append(config["hidden_size"])
+        raise reasons[min(len(built), len(reasons)) - 1]
+
+    with pytest.raises(Untried):
+        smallest(Recipe(Picky, Configuration, build), {"hidden_size": 128, "num_attention_heads": 4})
+    return built
+
+
+def test_a_missing_package_is_missing_in_every_size(monkeypatch):
+    assert len(built_in([ImportError("wants detectron2")], monkeypatch)) == 1
+
+
+def test_a_reason_without_a_number_that_comes_again_leaves_out_sizes_like_those(monkeypatch):
+    alike = built_in([TypeError("'NoneType' object is not subscriptable")], monkeypatch)
+    sizes = built_in([ValueError(f"{width} does not divide 7") for width in range(20)], monkeypatch)
+    assert set(alike) == set(sizes)
+    assert len(alike) < len(sizes)
+
+
+def test_a_look_at_a_model_tells_whether_something_in_it_changed():
+    model = Halves(right)
+    model.table = {"lengths": [1, 2]}
+    model.register_buffer("kept", torch.zeros(2))
+    for change in (
+        lambda: setattr(model, "calls", 7),
+        lambda: model.table["lengths"].append(3),
+        lambda: model.kept.add_(1),
+        lambda: setattr(model.first, "bias", torch.nn.Parameter(model.first.bias.detach())),
+        lambda: setattr(model.second.weight, "grad", torch.zeros(4, 4)),
+    ):
+        before = state_of(model)
+        assert before == state_of(model)
+        change()
+        assert before != state_of(model)
+
+
+def test_a_copy_in_which_nothing_changed_is_used_again_after_a_finding(monkeypatch):
+    made = []
+    placed = _trial._placed
+    monkeypatch.setattr(_trial, "_placed", lambda case, cut: made.append(cut) or placed(case, cut))
+
+    def as_before(model, inputs, made):
+        model.calls = 0
+        return model.second(made)
+
+    told = told_of(as_before, monkeypatch)
+    assert [status for cut, _, status in runs_of(told) if cut] == ["found", "found"]
+    assert len(made) == 2  # one for a single GPU, one for the cut
+
+
+def test_what_was_found_is_looked_for_in_released_sizes(monkeypatch):
+    class Released(OneModel):
+        def case(self, name, actions):
+            case = super().case(name, actions)
+
+            def load(*, split):
+                return spread(Halves(self.meet), {"first": 0, "second": int(split)})
+
+            def fails():
+                raise RuntimeError("too large")
+
+            given = [({"wrong": 1}, {}), (case.inputs, {})]
+            case.full = lambda: iter([
+                Full("split", lambda: load(split=True), lambda model: iter(given)),
+                Full("whole", lambda: load(split=False), lambda model: iter(given)),
+                Full("large", fails, lambda model: iter(given)),
+            ])  # fmt: skip
+            return case
+
+    def told(asked):
+        lines = []
+        library = Released(lambda model, inputs, made: model.second(made))
+        try_target(library, "m:Halves", asked, lines.append, lambda finding: {})
+        return {
+            (each["size"], each["met"], each["reason"]) for each in lines if each["kind"] == "full"
+        }, lines
+
+    assert told(Asked(actions=("loss",), cuts=2))[0] == set()
+    sizes, lines = told(Asked(actions=("loss",), cuts=2, full_size=True))
+    assert sizes == {("split", True, ""), ("whole", False, ""), ("large", False, "RuntimeError: too large")}
+    assert {each["machine"] for each in lines if each["kind"] == "full"} == set(MACHINES)
 
 
 def test_nothing_of_the_runs_that_chose_a_size_stays_in_the_model(monkeypatch):

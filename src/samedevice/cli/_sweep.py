@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from samedevice.cli._answering import answered, write_file
 from samedevice.errors import UsageError
@@ -63,6 +64,7 @@ class Options:
     scripts: Path | None
     versions: tuple[str, ...]
     bisect: bool
+    full_size: bool
     language: Language | None
 
 
@@ -170,7 +172,13 @@ def _order(options: Options) -> Order:
         raise UsageError(Phrase("sweep.unknown", package=options.package, known=", ".join(KNOWN)))
     for spec in options.machines:
         parse_machine(spec)
-    asked = {"machines": list(options.machines), "actions": list(options.actions), "cuts": options.cuts}
+    asked: dict[str, Any] = {
+        "machines": list(options.machines),
+        "actions": list(options.actions),
+        "cuts": options.cuts,
+    }
+    if options.full_size:
+        asked["full_size"] = True
     return Order(options.package, asked, options.seconds, options.memory, "en", environment=_environment())
 
 

@@ -171,6 +171,8 @@ class Project:
     """Loaders with worker processes."""
     spread: tuple[Use, ...] = ()
     """Models that are spread over GPUs by a map."""
+    offloaded: tuple[Use, ...] = ()
+    """Models whose weights wait in host memory."""
     bugs: tuple[Use, ...] = ()
     """Names of known bugs whose class or model is used."""
     processes: tuple[Use, ...] = ()

@@ -9,6 +9,7 @@ import ast
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from samedevice.events import DeviceSource, Place
 from samedevice.provenance.assignments import names_in
@@ -26,6 +27,7 @@ _OF_CONTAINERS = frozenset(
     name for kind in (dict, list, tuple, set, str, OrderedDict, deque) for name in dir(kind)
 )
 """Methods that tell nothing of whose they are."""
+_NOTHING = ast.Module([], [])
 _RANKS = frozenset(("LOCAL_RANK", "RANK", "local_rank", "get_rank", "local_process_index", "process_index"))
 """How programs ask the launcher for their rank: its variables, torch's function, accelerate's attributes."""
 
@@ -60,7 +62,7 @@ def _from_table(device: ast.expr, scope: ast.AST, depth: int) -> bool:
             return True
         if not isinstance(node, ast.Name):
             continue
-        if any(_names_item(each, node.id) for each in ast.walk(scope)):
+        if any(_names_item(each, node.id) for each in _nodes(scope)):
             return True
         given = [each for each in _assigned(node.id, scope) if each is not None] if depth < _DEEPEST else []
         if any(looked_up(each) or _from_table(each, scope, depth + 1) for each in given):
@@ -194,12 +196,12 @@ def _returns_of(call: ast.Call, place: Place) -> Iterator[tuple[ast.expr, Place]
     module = module_of(place.file)
     functions = [
         each
-        for each in (ast.walk(module) if module is not None else ())
+        for each in (_nodes(module) if module is not None else ())
         if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.name == name
     ]
     for function in functions if own or len(functions) == 1 else ():
         inside = replace(place, line=function.body[-1].end_lineno or function.lineno)
-        for node in ast.walk(function):
+        for node in _nodes(function):
             if isinstance(node, ast.Return) and node.value is not None:
                 yield node.value, inside
 
@@ -212,19 +214,17 @@ def _taken_from_set(name: str, place: Place, depth: int) -> bool:
         and isinstance(node.target, ast.Name)
         and node.target.id == name
         and _is_set(node.iter, place, depth)
-        for node in (ast.walk(scope) if scope is not None else ())
+        for node in (_nodes(scope) if scope is not None else ())
     )
 
 
 def _property_picks(name: str, place: Place, depth: int) -> bool:
     """Whether a property of that name, in the same file, takes an element of a set."""
     module = module_of(place.file) if depth < _DEEPEST else None
-    for function in ast.walk(module) if module is not None else ():
+    for function in _nodes(module) if module is not None else ():
         if isinstance(function, ast.FunctionDef) and function.name == name:
             inside = replace(place, line=function.body[-1].end_lineno or function.lineno)
-            returns = [
-                node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value
-            ]
+            returns = [node.value for node in _nodes(function) if isinstance(node, ast.Return) and node.value]
             if function.decorator_list and any(
                 _told(each, inside, depth + 1)[0] == "unordered" for each in returns
             ):
@@ -238,7 +238,7 @@ def _unpacked(name: str, scope: ast.AST, place: Place, depth: int) -> bool:
         isinstance(target, (ast.Tuple, ast.List))
         and any(isinstance(each, ast.Name) and each.id == name for each in target.elts)
         and _is_set(node.value, place, depth)
-        for node in ast.walk(scope)
+        for node in _nodes(scope)
         if isinstance(node, ast.Assign)
         for target in node.targets
     )
@@ -246,7 +246,7 @@ def _unpacked(name: str, scope: ast.AST, place: Place, depth: int) -> bool:
 
 def _attribute_given(name: str, place: Place) -> ast.expr | None:
     """The only value that the class around a place gives to an attribute of its object, in a statement."""
-    for node in ast.walk(module_of(place.file) or ast.Module([], [])):
+    for node in _nodes(module_of(place.file) or _NOTHING):
         if isinstance(node, ast.ClassDef) and node.lineno <= place.line <= (node.end_lineno or 0):
             given = [
                 each.value
@@ -293,7 +293,7 @@ def _is_set(node: ast.expr, place: Place, depth: int) -> bool:
 def _given_to(name: str, place: Place) -> ast.expr | None:
     """The only value that the function around a place, or else the module, gives to a name."""
     for scope in (function_at(place.file, place.line), module_of(place.file)):
-        values = list(_assigned(name, scope)) if scope is not None else []
+        values = _assigned(name, scope) if scope is not None else ()
         if values:
             return values[0] if len(values) == 1 else None
     return None
@@ -305,7 +305,7 @@ def _of_name(name: str, place: Place, depth: int) -> Told:
     for scope in (function, module):
         if scope is None:
             continue
-        values = list(_assigned(name, scope))
+        values = _assigned(name, scope)
         if len(values) == 1 and values[0] is not None:
             source, said = _told(values[0], place, depth + 1)
             return source, said if source == "tensor" else name
@@ -344,14 +344,14 @@ def given_once(place: Place, name: str) -> bool:
         return False
     return not any(
         isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
-        for node in ast.walk(function)
+        for node in _nodes(function)
     )
 
 
 def moves_others(place: Place) -> bool:
     """Whether the innermost function around a line puts something else on a device, in another line."""
     function = function_at(place.file, place.line)
-    for node in ast.walk(function) if function is not None else ():
+    for node in _nodes(function) if function is not None else ():
         match node:
             case (
                 ast.Call(func=ast.Attribute(attr="cuda"))
@@ -368,7 +368,7 @@ def moves_others(place: Place) -> bool:
 def reads_a_size(place: Place) -> bool:
     """Whether a line reads how large something is that the innermost function around it was given."""
     function = function_at(place.file, place.line)
-    for node in ast.walk(function) if function is not None else ():
+    for node in _nodes(function) if function is not None else ():
         match node:
             case (
                 ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)])
@@ -385,24 +385,35 @@ def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef | None) -> set[s
     return {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
 
 
-def _assigned(name: str, scope: ast.AST) -> Iterator[ast.expr | None]:
+def _assigned(name: str, scope: ast.AST) -> tuple[ast.expr | None, ...]:
     """What a scope, without the functions in it, assigns to a name; None where that is no expression."""
+    return _assignments(scope).get(name, ())
+
+
+@lru_cache(maxsize=256)
+def _assignments(scope: ast.AST) -> dict[str, tuple[ast.expr | None, ...]]:
+    found: dict[str, list[ast.expr | None]] = {}
     waiting = list(ast.iter_child_nodes(scope))
     while waiting:
         node = waiting.pop()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
             continue
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
-            yield None
-        elif (
-            isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr))
-            and node.value is not None
-            and [name] == [target.id for target in _targets(node) if isinstance(target, ast.Name)]
-        ):
-            yield node.value
-            waiting.append(node.value)
-        else:
-            waiting += ast.iter_child_nodes(node)
+        children = ast.iter_child_nodes(node)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.setdefault(node.id, []).append(None)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+            plain = [target for target in _targets(node) if isinstance(target, ast.Name)]
+            if len(plain) == 1:
+                found.setdefault(plain[0].id, []).append(node.value)
+                children = (each for each in children if each is not plain[0])
+        waiting += children
+    return {name: tuple(values) for name, values in found.items()}
+
+
+@lru_cache(maxsize=256)
+def _nodes(scope: ast.AST) -> tuple[ast.AST, ...]:
+    """All nodes of a scope: the same few are asked for again and again."""
+    return tuple(ast.walk(scope))
 
 
 def _targets(node: ast.Assign | ast.AnnAssign | ast.NamedExpr) -> list[ast.expr]:

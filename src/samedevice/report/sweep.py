@@ -115,9 +115,10 @@ def _table(swept: Swept, language: Language) -> Table:
     table.add_column(render(Phrase("sweep.column-seen"), language))
     for root in swept.roots[:_SHOWN]:
         others = len(root.statements) - 1
+        full = [render(phrase, language) for phrase in full_phrases(root, language)]
         table.add_row(
             Text(str(len(root.targets))),
-            Text(f"{harmless(root.key)}\n  {_few(root)}"),
+            Text("\n  ".join([harmless(root.key), _few(root), *full])),
             Text(harmless(root.statements[0]) + (f" +{others}" if others else "")),
             Text(render(seen_phrase(root), language) + "\n" + ", ".join(root.actions)),
         )
@@ -134,6 +135,30 @@ def seen_phrase(root: Root) -> Phrase:
     if root.one_gpu:
         return Phrase("sweep.seen-one")
     return Phrase("sweep.seen-public") if root.confirmed else Phrase("sweep.seen-spread")
+
+
+def full_phrases(root: Root, language: Language) -> list[Phrase]:
+    """Which released sizes meet it on which machine, which do not, and which could not be tried."""
+    met: dict[str, dict[str, None]] = {}
+    ran: dict[str, dict[str, None]] = {}
+    failed: dict[str, dict[str, None]] = {}
+    for each in root.full:
+        kind = met if each["met"] else failed if each["reason"] else ran
+        why = f" ({each['reason']})" if kind is failed else ""
+        kind.setdefault(each["size"], {})[each["machine"] + why] = None
+    ran = {size: on for size, on in ran.items() if size not in met}
+    failed = {size: on for size, on in failed.items() if size not in met and size not in ran}
+
+    def told(sizes: dict[str, dict[str, None]]) -> str:
+        phrases = [Phrase("sweep.full-on", size=s, machines=", ".join(on)) for s, on in sizes.items()]
+        return harmless("; ".join(render(phrase, language) for phrase in phrases))
+
+    every = (
+        (met, Phrase("sweep.full-met", sizes=told(met))),
+        (ran, Phrase("sweep.full-not", sizes=told(ran))),
+        (failed, Phrase("sweep.full-untried", sizes=told(failed))),
+    )
+    return [phrase for sizes, phrase in every if sizes]
 
 
 def untried(swept: Swept) -> Iterator[tuple[str, str]]:

@@ -18,6 +18,17 @@ class Untried(Exception):
     """A target that cannot be tried, with the reason; no device bug."""
 
 
+@dataclass(frozen=True, slots=True)
+class Full:
+    """A model in a size in which people have it."""
+
+    name: str
+    load: Callable[[], Any]
+    """As users load it: spread over the GPUs of the machine by `device_map="auto"`, without weights."""
+    given: Callable[[Any], Iterator[tuple[Given, Given]]]
+    """Inputs and labels to try with it, like those of the small model."""
+
+
 @dataclass(slots=True)
 class Case:
     """A model that ran on one GPU."""
@@ -46,6 +57,8 @@ class Case:
     """What `load` takes for a mode."""
     cuts: Callable[[int], Iterator[Cut]] | None = None
     """Its own placements over so many GPUs, where it is not placed by budgets of them."""
+    full: Callable[[], Iterator[Full]] | None = None
+    """The class in released sizes."""
     origin: tuple[str, str, str, Mapping[str, Any]] | None = None
     """How a script makes it: library, class, class of its configuration, and what that is given."""
     folder: str | None = None

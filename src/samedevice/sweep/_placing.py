@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from samedevice.sweep._case import Case
@@ -36,11 +37,27 @@ def with_placement(
         dispatch = importlib.import_module("accelerate").dispatch_model
         _place_single(model, device_map)
         keys = getattr(model, skip, None)
-        return dispatch(model, device_map=device_map, skip_keys=keys, offload_buffers=False)
+        with _without_clearing():
+            return dispatch(model, device_map=device_map, skip_keys=keys, offload_buffers=False)
 
     case.infer, case.sizes, case.spread = infer, sizes, spread
     case.offloads = {**case.offloads, "sequential": _sequential}
     return case
+
+
+@contextlib.contextmanager
+def _without_clearing() -> Iterator[None]:
+    """Not after each weight that moves: nobody asks how much a tiny model reserves."""
+    modeling: Any = importlib.import_module("accelerate.utils.modeling")
+    found = getattr(modeling, "clear_device_cache", None)
+    if found is None:  # older releases empty the cache of CUDA themselves
+        yield
+        return
+    modeling.clear_device_cache = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        modeling.clear_device_cache = found
 
 
 def inferred(placement: Any, model: Any, memory: Mapping[Any, int], blocks: Iterable[str]) -> dict[str, Any]:

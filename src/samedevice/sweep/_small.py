@@ -64,17 +64,25 @@ def smallest(recipe: Recipe, values: Mapping[str, Any]) -> Made:
     built: dict[Scale, tuple[Any, Any]] = {}
     hopeless: set[tuple[bool, int]] = set()
     reason, tried = "", ""
+    alike = {True: _Alike(), False: _Alike()}
     began = time.process_time()
     scales = SCALES if recipe.tiny is None else (_TINY, *SCALES)
     for whole, scale in itertools.product((True, False), scales):
         if time.process_time() - began > _PATIENCE:
             break
+        if alike[whole].again(scale):
+            continue
         if whole:
             try:
                 config = recipe.configure(_in_size(recipe, values, scale))
+                if scale.divisor == 1:
+                    _refuse_large(recipe, config)
                 built[scale] = _built(recipe, config), config
             except Exception as error:  # anything: it is foreign code
                 reason = reason or f"build: {reason_of(error)}"
+                if isinstance(error, ImportError):  # a package is missing, in whatever size
+                    break
+                alike[whole].failed(scale, f"build: {reason_of(error)}")
         if scale not in built:
             continue
         model, config = built[scale]
@@ -83,7 +91,33 @@ def smallest(recipe: Recipe, values: Mapping[str, Any]) -> Made:
             del built[scale], model
             return Made(_built(recipe, config), config, scale, *ran)
         tried = tried or ran
+        alike[whole].failed(scale, ran)
     raise Untried(f"run: {tried}" if tried else reason)
+
+
+class _Alike:
+    """Reasons that sizes have nothing to do with: without a number, and the same in every size so far."""
+
+    def __init__(self) -> None:
+        self._first: tuple[Scale, str] | None = None
+        self._divisors: set[int] = set()
+        """Divisors of widths with which the first reason came again."""
+
+    def failed(self, scale: Scale, reason: str) -> None:
+        """A size did not build or run."""
+        if self._first is None:
+            self._first = scale, reason
+        elif reason != self._first[1] or _NUMBER.search(reason):
+            self._first, self._divisors = (scale, ""), set()  # sizes matter: all are tried
+        elif scale != self._first[0]:
+            self._divisors.add(scale.divisor)
+
+    def again(self, scale: Scale) -> bool:
+        """Whether a size like it failed for that reason, and this one would, too."""
+        return scale.divisor in self._divisors
+
+
+_NUMBER = re.compile(r"\d")
 
 
 def _in_size(recipe: Recipe, values: Mapping[str, Any], scale: Scale) -> dict[str, Any]:
@@ -96,6 +130,19 @@ def _built(recipe: Recipe, config: Any) -> Any:
     torch.manual_seed(0)
     with at_most(_MOST_PARAMETERS):
         return recipe.build(config).eval()
+
+
+def _refuse_large(recipe: Recipe, config: Any) -> None:
+    """Raises `Untried` for too many parameters before any is given its values."""
+    import torch
+
+    try:
+        with torch.device("meta"), at_most(_MOST_PARAMETERS):
+            recipe.build(config)
+    except Untried:
+        raise
+    except Exception:  # foreign code that wants values; building it tells
+        return
 
 
 @contextlib.contextmanager
@@ -153,6 +200,26 @@ _HOPELESS = re.compile(
     r"values to unpack|Expected \dD|positional argument|unexpected keyword|have to specify|must specify"
 )
 """What is said of inputs with too many or too few dimensions, or too few inputs: no size of a model helps."""
+
+
+def given_like(
+    recipe: Recipe, model: Any, config: Any, inputs: Given, loss: Given
+) -> Iterator[tuple[Given, Given]]:
+    """Inputs and labels for a model in another size, with the names of those that a small one ran with."""
+    asked = _asked(recipe)
+    for whole in (True, False):
+        for given in attempts(asked, config, whole=whole):
+            try:
+                made = with_placeholders(model, config, given)
+            except Exception:  # foreign code that cannot stand these inputs
+                continue
+            if made.keys() != inputs.keys():
+                continue
+            if not loss:
+                yield made, {}
+            for each in labels(asked, config, made) if loss else ():
+                if each.keys() == loss.keys():
+                    yield made, each
 
 
 def _labels(model: Any, asked: Asked, config: Any, inputs: Given) -> Given:

@@ -48,6 +48,8 @@ class Root:
     """Budgets with which the library's public way of loading showed it again."""
     declares: bool
     """Whether a class that meets it declares which blocks stay whole."""
+    full: tuple[Mapping[str, Any], ...]
+    """Released sizes and machines on which its statements were looked for."""
     document: Mapping[str, Any]
     """The finding as it was seen first, in the contract's JSON."""
 
@@ -182,6 +184,10 @@ def roots_of(targets: Iterable[Target], findings: Mapping[str, Mapping[str, Any]
             cause = causes.get(each["statement"])
             if cause in gathered:
                 gathered[cause].confirmed.append({**each, "target": target.name})
+        for each in target.of_kind("full"):
+            cause = causes.get(each["statement"])
+            if cause in gathered:
+                gathered[cause].full.append({**each, "target": target.name})
     made = [_root(key, each) for key, each in gathered.items()]
     return sorted(made, key=lambda root: (not root.confirmed, -len(root.targets), root.key))
 
@@ -194,6 +200,7 @@ class _Gathered:
     actions: Counter[str] = field(default_factory=Counter)
     machines: Counter[str] = field(default_factory=Counter)
     confirmed: list[Mapping[str, Any]] = field(default_factory=list)
+    full: list[Mapping[str, Any]] = field(default_factory=list)
     declares: bool = False
 
 
@@ -207,5 +214,6 @@ def _root(key: str, gathered: _Gathered) -> Root:
         "one GPU" in gathered.machines,
         tuple(gathered.confirmed),
         gathered.declares,
+        tuple(gathered.full),
         gathered.document,
     )

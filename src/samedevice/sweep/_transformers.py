@@ -7,10 +7,12 @@ import importlib
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from samedevice.sweep._case import Case, Listed, Untried
+from samedevice.sweep._full import in_full
 from samedevice.sweep._placing import loaded_case, with_placement
 from samedevice.sweep._scripts import changes_of
 from samedevice.sweep._small import Recipe, below, reason_of, smallest
@@ -94,8 +96,10 @@ def case_of(model_class: Any, values: Mapping[str, Any], package: str | None = N
 
     Raises `Untried`.
     """
-    made = smallest(Recipe(model_class, model_class.config_class.from_dict, model_class), values)
+    recipe = Recipe(model_class, model_class.config_class.from_dict, model_class)
+    made = smallest(recipe, values)
     case = loaded_case(model_class, made, _spreadable)
+    case.full = partial(in_full, recipe, case)
     if package is not None:
         changes = changes_of(values, made.config.to_dict())
         case.origin = (package, model_class.__name__, model_class.config_class.__name__, changes)

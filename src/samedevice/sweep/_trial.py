@@ -1,8 +1,8 @@
 """One target, tried: built once, run on one GPU, then on every cut; told line by line.
 
 Must guarantee: what failed on one GPU is never told as a device bug of a split; a failure of one run does not
-end the others; what is found or fails did so in a run that began with a fresh copy of the model, so that
-nothing stays on a GPU of an earlier one.
+end the others; what is found or fails did so in a run that began with a fresh copy of the model, or with one
+in which earlier runs had changed nothing, so that nothing stays on a GPU of an earlier one.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from samedevice.findings import Finding
 from samedevice.machines import Machine, parse_machine
 from samedevice.messages import Phrase
 from samedevice.sweep._actions import ACTIONS, CHANGES_MODEL
-from samedevice.sweep._case import Case, Library, Untried
+from samedevice.sweep._case import Case, Full, Library, Untried
 from samedevice.sweep._causes import mark_of, root_of, statement_in, statement_of
 from samedevice.sweep._cuts import LIMIT, Cut, offloaded, shares, walk
+from samedevice.sweep._full import MACHINES
 from samedevice.sweep._scripts import script_of
 from samedevice.sweep._small import reason_of
+from samedevice.sweep._state import state_of
 
 Told = Callable[[dict[str, Any]], None]
 Document = Callable[[Finding[Phrase]], dict[str, Any]]
@@ -44,6 +46,8 @@ class Asked:
     """Most cuts of one model on a machine of two GPUs."""
     confirm: bool = True
     """Whether what is found is loaded again through the library's public way."""
+    full_size: bool = False
+    """Whether what is found is looked for in released sizes, too."""
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Asked:
@@ -55,30 +59,46 @@ class Asked:
 
 
 def try_target(
-    library: Library, name: str, asked: Asked, tell: Told, document: Document, known: Iterable[str] = ()
+    library: Library,
+    name: str,
+    asked: Asked,
+    tell: Told,
+    document: Document,
+    known: Iterable[str] = (),
+    *,
+    ends: bool = False,
 ) -> None:
     """Try one; everything that is seen is told as a dictionary that JSON can hold.
 
-    Of the marks in `known` the finding is not told again, nor loaded again to confirm it.
+    Of the marks in `known` the finding is not told again, nor loaded again to confirm it. Where the process
+    `ends` with it, the last machine is not left: putting all of torch back costs as much as a run.
     """
+    from samedevice.runtime import VirtualMachine
+
     began = time.perf_counter()
     made = _Trial(asked, tell, document, set(known))
-    for place, spec in enumerate(asked.machines):
-        machine = parse_machine(spec)
-        from samedevice.runtime import VirtualMachine
-
-        with VirtualMachine(machine, on_mismatch="record") as vm:
+    with contextlib.ExitStack() as entered:
+        for place, spec in enumerate(asked.machines):
+            entered.close()
+            machine = parse_machine(spec)
+            vm = entered.enter_context(VirtualMachine(machine, on_mismatch="record"))
             try:
                 case = library.case(name, asked.actions)
             except Untried as reason:
                 tell({"kind": "untried", "reason": str(reason)})
-                return
+                break
             if place == 0:
                 tell({"kind": "built", "size": case.size, "inputs": sorted(case.inputs),
                       "loss": bool(case.labels), "declares": case.declares,
                       "seconds": time.perf_counter() - began})  # fmt: skip
             vm.forget()
             made.on(vm, machine, spec, case, baseline=place == 0)
+        else:
+            if asked.full_size and case.full is not None:
+                entered.close()
+                made.in_full(case.full())
+        if ends:
+            entered.pop_all()
 
 
 class _Trial:
@@ -90,13 +110,18 @@ class _Trial:
         self._told_before = {statement_in(mark) for mark in seen}
         self._met: dict[str, bool] = {}
         """Each statement that this target met, and whether it was new."""
+        self._found: dict[str, str] = {}
+        """Each new statement that a cut met, and the action that met it first."""
         self._failed: dict[str, str] = {}
         self._alone: set[str] = set()
         """Statements that a single GPU has, too."""
         self._unloaded = False
         """Whether it was told that the model does not load."""
-        self._ready: tuple[Cut | None, Any] | None = None
-        """A placed model that so far only ran, and where it is cut."""
+        self._ready: tuple[Cut | None, Any, bool] | None = None
+        """A placed model, where it is cut, and whether it is as it was placed.
+
+        One that is not so far only ran.
+        """
 
     def on(self, vm: Any, machine: Machine, spec: str, case: Case, *, baseline: bool) -> None:
         """Run a case on a machine."""
@@ -114,8 +139,21 @@ class _Trial:
                 for statement in self._run(vm, spec, cut, case, action):
                     if self._met[statement] and not cut.way:
                         found.setdefault(statement, (cut, action))
+                        self._found.setdefault(statement, action)
         if self._asked.confirm and case.load is not None:
             self._confirm(vm, spec, case, found)
+
+    def in_full(self, sizes: Iterable[Full]) -> None:
+        """Look for what was found in released sizes, on machines that people have."""
+        from samedevice.runtime import VirtualMachine
+
+        for full in sizes if self._found else ():
+            for spec in MACHINES:
+                with VirtualMachine(parse_machine(spec), on_mismatch="record") as vm:
+                    met, reason = _met_in_full(vm, full, dict.fromkeys(self._found.values()))
+                for statement in self._found:
+                    self._tell({"kind": "full", "statement": statement, "size": full.name, "machine": spec,
+                                "met": statement in met, "reason": reason})  # fmt: skip
 
     def _cuts(self, machine: Machine, case: Case) -> Iterator[Cut]:
         if "offload" in self._asked.actions:
@@ -158,23 +196,28 @@ class _Trial:
     def _outcome(self, vm: Any, cut: Cut | None, case: Case, action: str) -> tuple[str, str, _Statements]:
         """How a run ended, with the reason, and the statements that it met."""
         used, self._ready = self._ready, None
-        model = used[1] if used is not None and used[0] is cut else None
-        again = model is not None
+        model, fresh = None, True
+        if used is not None and used[0] is cut:
+            _, model, fresh = used
         status, reason = "ran", ""
-        before = _before(vm, action)
+        before, then = _before(vm, action), None
         try:
             if model is None:
                 model = _placed(case, cut)
+            then = state_of(model)
             _call(case, model, action)
         except Untried as error:
             status, reason = "skipped", str(error)
         except Exception as error:  # anything: it is foreign code
             status, reason = "failed", f"{type(error).__name__}: {error}"[:300]
         statements = _since(vm, before)
-        if again and (statements or status == "failed"):
+        met = bool(statements) or status == "failed"
+        if met and not fresh:
             return self._outcome(vm, cut, case, action)
-        if not statements and status != "failed" and action not in CHANGES_MODEL:
-            self._ready = cut, model
+        if action not in CHANGES_MODEL and then is not None:
+            kept = fresh and then == state_of(model)
+            if kept or not met:
+                self._ready = cut, model, kept
         return status, reason, statements
 
     def _first(self, event: Event, count: int, statement: str) -> dict[str, Any]:
@@ -226,6 +269,34 @@ class _Trial:
         return _since(vm, before)
 
 
+def _met_in_full(vm: Any, full: Full, actions: Iterable[str]) -> tuple[set[str], str]:
+    """The statements that a model of full size meets, and why it did not run, where it did not."""
+    met, reason = set[str](), ""
+    try:
+        model = full.load()
+    except Exception as error:  # foreign code
+        return met, reason_of(error)
+    if not {"cpu", "disk"}.isdisjoint(map(str, getattr(model, "hf_device_map", {}).values())):
+        return met, "does not fit"
+    for action in actions:
+        ran = False
+        for inputs, labels in itertools.islice(full.given(model), _TRIED_IN_FULL):
+            before = _before(vm, action)
+            try:
+                _call(Case(model, inputs, labels, full.name), model, action)
+            except Exception as error:  # other inputs may do
+                reason = reason_of(error)
+                continue
+            met |= set(_since(vm, before))
+            ran = True
+            break
+        if not ran:
+            return met, reason or "no inputs"
+    return met, ""
+
+
+_TRIED_IN_FULL = 6
+"""Most inputs that a model of full size is called with."""
 _Statements = dict[str, tuple[Event, int]]
 """What a run met: for each statement its event, and how often it happened."""
 

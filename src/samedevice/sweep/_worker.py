@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import warnings
+from functools import partial
 from typing import Any
 
 from samedevice.sweep._case import Library
@@ -123,12 +124,16 @@ def _child(library: Library, name: str, asked: Asked, document: Document, out: A
     _die_with_parent()
     code = 0
     try:
-        try_target(library, name, asked, lambda told: print(json.dumps(told), file=out), document, known)
+        try_target(library, name, asked, partial(_tell, out), document, known, ends=True)
     except BaseException as error:  # whatever it was, this process ends here
         print(json.dumps({"kind": "broken", "reason": f"{type(error).__name__}: {error}"[:500]}), file=out)
         code = 1
     out.flush()
     os._exit(code)
+
+
+def _tell(out: Any, told: dict[str, Any]) -> None:
+    print(json.dumps(told), file=out)
 
 
 def _resident(process: int) -> int:

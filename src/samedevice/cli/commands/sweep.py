@@ -111,6 +111,14 @@ def sweep(
         bool,
         typer.Option("--bisect", help="With --versions: find the release that brought or repaired each."),
     ] = False,
+    full_size: Annotated[
+        bool,
+        typer.Option(
+            "--full-size",
+            help="Look for what is found in released sizes of transformers, too, without weights: on 2x24GB, "
+            "2xA100-80G, 4xA100-80G and 8xA100-80G.",
+        ),
+    ] = False,
     lang: Lang = None,
 ) -> None:
     """Try every model of a library on several virtual GPUs, and list its device bugs by root cause.
@@ -143,6 +151,7 @@ def sweep(
         scripts,
         listed(versions),
         bisect,
+        full_size,
         chosen_language(lang),
     )
     raise typer.Exit(sweep_package(asked))

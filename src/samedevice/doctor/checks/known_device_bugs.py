@@ -19,7 +19,7 @@ def _look(facts: Facts) -> Iterator[Fault]:
         package = facts.package(bug.package)
         if bug.case not in used or package is None or package.release is None:
             continue
-        if bug.spread and not facts.project.spread:
+        if (bug.spread and not facts.project.spread) or (bug.offloaded and not facts.project.offloaded):
             continue
         certain = bug.certain_in(Version(package.release.public))
         if certain is not None:

@@ -27,6 +27,9 @@ _TENSOR_PARALLEL = re.compile(
     r"|\btp_plan\s*=|--tp(?:-size)?[= ]([2-9]|\d\d+)\b"
 )
 _SPREAD = re.compile(r"device_map[\"']?\s*[=:]\s*[\"'](?:auto|balanced|balanced_low_0|sequential)[\"']")
+_OFFLOADED = re.compile(
+    r"\benable_(?:group|model_cpu|sequential_cpu)_offload\s*\(|\bcpu_offload(?:_with_hook)?\s*\("
+)
 _WORKERS = re.compile(r"num_workers[\"']?\s*[=:]\s*[1-9]|--dataloader_num_workers[= ][1-9]")
 _PROCESSES = re.compile(r"--(?:nproc[-_]per[-_]node|num_processes|num_gpus)[= ](\d+)\b")
 _LAUNCHED = re.compile(
@@ -43,7 +46,7 @@ _SHOWN = 60
 def read_project(host: Host, folder: str) -> Project:
     """What the files of a folder show."""
     found: dict[str, list[Use]] = {
-        name: [] for name in ("launchers", "tensor", "workers", "spread", "processes")
+        name: [] for name in ("launchers", "tensor", "workers", "spread", "offloaded", "processes")
     }
     bugs: dict[str, Use] = {}
     count = 0
@@ -57,6 +60,7 @@ def read_project(host: Host, folder: str) -> Project:
             ("tensor", _TENSOR_PARALLEL, True),
             ("workers", _WORKERS, True),
             ("spread", _SPREAD, True),
+            ("offloaded", _OFFLOADED, not commands),
         ):
             if wanted and (use := _first(pattern, text, place)) is not None:
                 found[name].append(use)
@@ -70,6 +74,7 @@ def read_project(host: Host, folder: str) -> Project:
         tensor_parallel=tuple(found["tensor"]),
         workers=tuple(found["workers"]),
         spread=tuple(found["spread"]),
+        offloaded=tuple(found["offloaded"]),
         bugs=tuple(bugs.values()),
         processes=tuple(found["processes"]),
     )

@@ -41,6 +41,8 @@ class KnownBug:
     """An older release that has the same lines."""
     spread: bool = False
     """Whether only a model that a device map spreads meets it."""
+    offloaded: bool = False
+    """Whether only a model meets it whose weights wait in host memory."""
 
     def certain_in(self, version: Version) -> bool | None:
         """Whether a release has it.
@@ -72,6 +74,7 @@ def known_bugs() -> tuple[KnownBug, ...]:
             row["source"],
             Version(row["since"]) if "since" in row else None,
             row.get("spread", False),
+            row.get("offloaded", False),
         )
         for row in (*_rows("known_bad", "bug"), *_rows("found_bad", "bug"))
     )

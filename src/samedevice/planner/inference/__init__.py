@@ -13,6 +13,7 @@ from samedevice.planner.inference._plan import RESERVE, PlacementPlan, Share, ma
 from samedevice.planner.inference._prices import read_prices
 from samedevice.planner.inference._profile import Profile, measuring, profile_model
 from samedevice.planner.inference._proof import prove, prove_automatic
+from samedevice.planner.inference._published import published
 from samedevice.planner.inference._sounds import reads_sound
 from samedevice.planner.inference._source import (
     TYPES,
@@ -67,6 +68,7 @@ __all__ = [
     "profile_model",
     "prove",
     "prove_automatic",
+    "published",
     "read_map",
     "read_prices",
     "reads_sound",

@@ -29,6 +29,11 @@ def published_folder(name: str) -> tuple[Path, str] | None:
     return None if found is None else (_FOLDER / found[0], found[1])
 
 
+def published() -> list[tuple[str, Path]]:
+    """Every configuration here: the name of its model on the hub, and its folder."""
+    return [(name, _FOLDER / name) for name in tomllib.loads((_FOLDER / "index.toml").read_text("utf-8"))]
+
+
 def is_published(folder: Path) -> bool:
     """Whether a folder is one of these."""
     return _FOLDER in folder.parents

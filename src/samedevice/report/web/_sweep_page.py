@@ -9,7 +9,7 @@ from typing import Any
 from samedevice.messages import Language, Phrase
 from samedevice.report._render import render
 from samedevice.report._words import harmless
-from samedevice.report.sweep import parts_of, seen_phrase, since_text, untried
+from samedevice.report.sweep import full_phrases, parts_of, seen_phrase, since_text, untried
 from samedevice.report.web._page import facts, page
 from samedevice.sweep import Compared, Swept, Target
 
@@ -55,6 +55,7 @@ def sweep_page(swept: Swept, language: Language, *, version: str, compared: Comp
                 "key": harmless(root.key),
                 "seen": render(seen_phrase(root), language),
                 "classes": [harmless(name) for name in root.targets],
+                "full": [render(phrase, language) for phrase in full_phrases(root, language)],
                 "statements": [harmless(each) for each in root.statements],
                 "code": harmless((root.document.get("at") or {}).get("code") or ""),
                 "operands": [
