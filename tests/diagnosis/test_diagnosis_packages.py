@@ -67,6 +67,43 @@ CASES = {
         fit(model, again)
         """,
     ),
+    "a sum that an optimizer keeps for all its parameters": (
+        ("optimizer-state-on-other-device", "checkpoint-map-location"),
+        "total",
+        """
+        class Summed(torch.optim.Optimizer):
+            def __init__(self, params, lr=0.01):
+                super().__init__(params, {"lr": lr})
+
+            @torch.no_grad()
+            def step(self):
+                head = self.param_groups[0]
+                if "total" not in head:
+                    head["total"] = torch.zeros(1, device=head["params"][0].device)
+                total = head["total"]
+                for group in self.param_groups:
+                    for p in group["params"]:
+                        total.add_((p.grad * p).sum())
+                        p.sub_(p.grad, alpha=group["lr"])
+        """,
+        """
+        import io
+        def fit(model, optimizer):
+            for _ in range(2):
+                optimizer.zero_grad()
+                model(torch.randn(4, 8, device="cuda:0")).square().mean().backward()
+                optimizer.step()
+        model = nn.Linear(8, 2).to("cuda:0")
+        optimizer = kit.Summed(model.parameters())
+        fit(model, optimizer)
+        file = io.BytesIO()
+        torch.save(optimizer.state_dict(), file)
+        file.seek(0)
+        again = kit.Summed(model.parameters())
+        again.load_state_dict(torch.load(file, map_location="cpu", weights_only=False))
+        fit(model, again)
+        """,
+    ),
     "layers that a function put into a loaded copy": (
         ("module-left-on-other-device", "tensor-created-on-wrong-device"),
         "1.weight",
@@ -159,9 +196,11 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_maker_of_the_mistake_is_named(name, tmp_path, monkeypatch):
     causes, tensor, package, script = CASES[name]
-    monkeypatch.syspath_prepend(str(tmp_path))
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    monkeypatch.syspath_prepend(str(packages))
     module = f"kit_{[*CASES].index(name)}"
-    (tmp_path / f"{module}.py").write_text(HEAD + textwrap.dedent(package), "utf-8")
+    (packages / f"{module}.py").write_text(HEAD + textwrap.dedent(package), "utf-8")
     path = tmp_path / "script.py"
     path.write_text(f"{HEAD}import {module} as kit\n{textwrap.dedent(script)}", "utf-8")
     found = findings_of(path)[0]

@@ -40,6 +40,14 @@ _COUNTS = frozenset(("add", "sub", "maximum", "minimum", "fmax", "fmin", "logica
 _CHOSEN = frozenset(("argmax", "multinomial", "topk", "sort", "sample"))
 
 
+def _by_default(decision: Decision) -> bool:
+    """Whether nothing named its device, or the host was written down."""
+    return decision.source in ("default", "context") or (decision.source, decision.device) == (
+        "literal",
+        "cpu",
+    )
+
+
 def _alike(one: Decision | Placement, other: Decision) -> bool:
     """Whether one line put two things on the same device in the same way."""
     return (one.kind, one.device, one.at) == (other.kind, other.device, other.at)
@@ -635,14 +643,33 @@ class Failure:
     def made_by_library(self, operand: Operand) -> bool:
         """Whether a library made it on the host, or by default, and met it itself: nobody handed it in."""
         born = self.born(operand)
-        if born is None or operand.from_argument is not None:
+        if born is None or born.at is None or not _by_default(born):
             return False
-        if born.source not in ("default", "context") and (born.source, born.device) != ("literal", "cpu"):
+        if self.left_by_library(operand):
+            return True
+        places = (born.at, born.user_at, self.event.at)
+        return operand.from_argument is None and not any(self.by_user(each) for each in places)
+
+    def left_by_library(self, operand: Operand) -> bool:
+        """Whether a function of a library that still runs made it on the host, or by default, or a module
+        that is elsewhere did and gave it back to the script.
+        """
+        born = self.born(operand)
+        if born is None or born.at is None or self.by_user(born.at) or not _by_default(born):
             return False
-        return (
-            not any(self.by_user(each) for each in (born.at, born.user_at, self.event.at))
-            and born.at is not None
-        )
+        maker = (born.at.file, born.at.function)
+        runs = any((each.file, each.function) == maker for each in self.event.stack)
+        return runs or self._of_a_module_elsewhere(operand)
+
+    def _of_a_module_elsewhere(self, operand: Operand) -> bool:
+        """Whether a module on another device was called to get it."""
+        modules = {
+            each.name
+            for each in self.event.at_hand
+            if each.kind == "module" and each.device != operand.device
+        }
+        text = self.expression(operand)
+        return text is not None and bool(modules & self.flow.given_by(text))
 
     def sent_away(self, operand: Operand) -> bool:
         """Whether a line took it, or what it was computed from, to the host from where all others are."""

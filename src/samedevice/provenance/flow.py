@@ -225,6 +225,19 @@ class Flow:
             isinstance(each, ast.Attribute) and each.attr == attribute for each in self._read_by(expression)
         )
 
+    def given_by(self, expression: str) -> frozenset[str]:
+        """What was called to give the names in an expression of the failing statement their values."""
+        node = _expression(expression)
+        if node is None or not self._frames:
+            return frozenset()
+        frame = self._frames[0]
+        return frozenset(
+            ast.unparse(found.value.func)
+            for name in names_in(node)
+            for found in reaching(name, frame.scope, frame.statement)
+            if isinstance(found.value, ast.Call)
+        )
+
     def _read_by(self, expression: str | None) -> Iterator[ast.AST]:
         """The nodes of an expression of the failing statement, and of what its terms were given."""
         node = _expression(expression) if expression is not None else None

@@ -62,7 +62,7 @@ def _detect(failure: Failure) -> Hint | None:
         if (argument := failure.stayed_behind(operand)) is not None:
             came = Phrase("rules.extra-input-on-wrong-device.stayed-behind", operand=argument)
             return Hint(4.9 if _made_by_caller(failure, operand) else 7.5, came, operand.name)
-    looks = (_sent_to_itself, _handed_in, _after_the_model, _forgotten)
+    looks = (_sent_to_itself, _handed_in, _after_the_model, _forgotten, _given_to_a_package)
     return next((hint for look in looks if (hint := look(failure)) is not None), None)
 
 
@@ -139,6 +139,21 @@ def _forgotten(failure: Failure) -> Hint | None:
         if elsewhere and any(failure.activation(each) for each in others) and failure.forgotten(operand):
             came = Phrase("rules.extra-input-on-wrong-device.forgotten", operand=failure.written(operand))
             return Hint(7.7, came, operand.name)
+    return None
+
+
+def _given_to_a_package(failure: Failure) -> Hint | None:
+    """What the script made on the host met, in a function of a package, what is on a GPU."""
+    if failure.in_model or failure.feeds_backward or failure.by_user(failure.event.at):
+        return None
+    for operand in failure.plain:
+        born = failure.born(operand)
+        others = [each for each in failure.event.operands if each.device != operand.device]
+        default = born is not None and born.source in ("default", "context")
+        if default and born is not None and failure.by_user(born.at) and operand.device == "cpu" and others:
+            key = "rules.extra-input-on-wrong-device.from-input"
+            came = Phrase(key, operand=failure.written(operand), device=operand.device)
+            return Hint(5.2, came, operand.name)
     return None
 
 

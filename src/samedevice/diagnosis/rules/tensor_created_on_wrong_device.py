@@ -155,6 +155,14 @@ def _made_by_default(failure: Failure) -> Hint | None:
     return _without_device(5, failure, by_default[0])
 
 
+def _left_by_library(failure: Failure) -> Hint | None:
+    """What a package made by default and used, or gave back, beside what is on a GPU."""
+    for operand in failure.plain:
+        if _apart(failure, operand) and failure.left_by_library(operand):
+            return _without_device(6.4, failure, operand)
+    return None
+
+
 def _kept(failure: Failure) -> Hint | None:
     """What an object keeps as a plain attribute on the device where a factory made it."""
     for operand in failure.plain:
@@ -277,7 +285,7 @@ def _unhooked(failure: Failure) -> Operand | None:
             direct
             and not _placed_by_map(operand)
             and len(failure.weights) < len(failure.event.operands)
-            and not re.search(r"\.(?:weight|bias)$", operand.parameter or "")
+            and not re.search(r"(?:^|\.)(?:weight|bias)$", operand.parameter or "")
         ):
             return operand
     return None
@@ -293,6 +301,7 @@ def _brief(text: str) -> str:
 
 _LOOKS = (
     _made_by_factory,
+    _left_by_library,
     _kept,
     _made_by_default,
     _computed,
