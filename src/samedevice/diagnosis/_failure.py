@@ -40,6 +40,10 @@ _COUNTS = frozenset(("add", "sub", "maximum", "minimum", "fmax", "fmin", "logica
 _CHOSEN = frozenset(("argmax", "multinomial", "topk", "sort", "sample"))
 
 
+def _line(place: Place | None) -> tuple[str, int, str] | None:
+    return None if place is None else (place.file, place.line, place.function)
+
+
 def _by_default(decision: Decision) -> bool:
     """Whether nothing named its device, or the host was written down."""
     return decision.source in ("default", "context") or (decision.source, decision.device) == (
@@ -330,6 +334,15 @@ class Failure:
         roots = {each.root for each in self.event.placements if newest is not None and _alike(each, newest)}
         return roots.pop() if len(roots) == 1 else None
 
+    @staticmethod
+    def computed_from_others(weight: Operand) -> bool:
+        """Whether a weight or buffer was computed from what the weights of another module computed."""
+        own, *before = weight.lineage or (None,)
+        return own is not None and any(
+            step is not None and step.kind == "placed" and step.name not in (None, own.name)
+            for step in before
+        )
+
     def left_by_move(self, operand: Operand) -> bool:
         """Whether it follows the decision that another operand followed before that one was moved."""
         newest = operand.decision
@@ -379,7 +392,10 @@ class Failure:
             anew = at is not None and bool(WRITES_ANEW & methods_called(at.call or at.code))
             return steps[0] if steps[0].name is None and not anew else None
         at_once = len(steps) > 1 and steps[0].kind == "moved" and steps[1].kind == "created"
-        return steps[0] if at_once and steps[0].at == steps[1].at else None  # `tensor(..., device=...)`
+        if at_once and steps[0].at == steps[1].at:
+            return steps[0]  # `tensor(..., device=...)`
+        told = at_once and steps[0].source == "computed"  # `zeros(...).to(get_device())`
+        return steps[0] if told and _line(steps[0].at) == _line(steps[1].at) else None
 
     def related(self, one: Operand, other: Operand) -> bool | None:
         """Whether two operands come from the same input; None where the source does not tell."""
@@ -446,7 +462,13 @@ class Failure:
             each.line for each in self.event.stack if (each.file, each.function) == (made.file, made.function)
         }
         now = {each.device for each in self.event.at_hand if each.name == newest.said and each.line in runs}
-        given = newest.said is not None and given_once(made, newest.said)
+        of_now = any(  # the object says now what it said then
+            each.kind == "device"
+            and each.device == operand.device
+            and each.name.startswith(f"{newest.said}.")
+            for each in self.event.at_hand
+        )
+        given = newest.said is not None and not of_now and given_once(made, newest.said)
         return newest.said if given and now and operand.device not in now else None
 
     def filled_here(self, operand: Operand) -> str | None:

@@ -205,9 +205,11 @@ def _buffer_made_anew(failure: Failure) -> Hint | None:
     homes = set(running[-1].below) if running else set()
     for buffer in failure.weights if running else ():
         newest = buffer.decision
-        anew = buffer.role == "buffer" and newest is not None and newest.kind == "created"
+        made = newest is not None and newest.kind == "created"
+        anew = buffer.role == "buffer" and (made or failure.computed_from_others(buffer))
         late = newest is not None and newest.at is not None and newest.at.function != "__init__"
-        beside = homes or ({*running[0].own} - {buffer.device} if late else set())
+        met = {each.device for each in failure.plain if failure.activation(each)}
+        beside = homes or (({*running[0].own} - {buffer.device} or met) if late else set())
         if anew and len(beside) == 1 and buffer.device not in beside:
             return _without_device(7.2, failure, buffer)
     return None
