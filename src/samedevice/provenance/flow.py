@@ -125,6 +125,8 @@ class Flow:
             return {}
         first = self._frames[0]
         found = written(first.call, op, operands, _imported(first.place.file))
+        if op == "index_put_" and isinstance(first.statement, ast.Assign):
+            found["values"] = first.statement.value
         return {name: ast.unparse(node) for name, node in found.items()}
 
     def as_written(self, container: str) -> str | None:

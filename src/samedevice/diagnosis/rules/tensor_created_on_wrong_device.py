@@ -208,7 +208,8 @@ def _buffer_made_anew(failure: Failure) -> Hint | None:
         made = newest is not None and newest.kind == "created"
         anew = buffer.role == "buffer" and (made or failure.computed_from_others(buffer))
         late = newest is not None and newest.at is not None and newest.at.function != "__init__"
-        met = {each.device for each in failure.plain if failure.activation(each)}
+        computed = () if failure.computes_loss else filter(failure.activation, failure.plain)
+        met = {each.device for each in computed}
         beside = homes or (({*running[0].own} - {buffer.device} or met) if late else set())
         if anew and len(beside) == 1 and buffer.device not in beside:
             return _without_device(7.2, failure, buffer)
