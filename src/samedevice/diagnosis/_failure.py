@@ -335,6 +335,12 @@ class Failure:
         return roots.pop() if len(roots) == 1 else None
 
     @staticmethod
+    def of_a_buffer(operand: Operand) -> bool:
+        """Whether it is a buffer, or the failing function computed it from one that is there."""
+        parts = (each.role for each in operand.ingredients if each.device == operand.device)
+        return operand.role == "buffer" or "buffer" in parts
+
+    @staticmethod
     def computed_from_others(weight: Operand) -> bool:
         """Whether a weight or buffer was computed from what the weights of another module computed."""
         own, *before = weight.lineage or (None,)

@@ -167,8 +167,10 @@ def _sent_for_a_hook(failure: Failure) -> Hint | None:
         if newest is None or newest.at is None or (newest.kind, newest.source) != ("moved", "argument"):
             continue
         others = [each for each in failure.event.operands if each.device != operand.device]
-        over = (newest.at.file, newest.at.function) not in running and operand.from_argument is None
-        if over and failure.decided_by_user(operand) and any(failure.activation(each) for each in others):
+        over = (newest.at.file, newest.at.function) not in running and not failure.made_inside(operand)
+        if operand.from_argument is not None:
+            continue
+        if over and failure.by_user(newest.at) and any(failure.activation(each) for each in others):
             key = "because.placed-by-user"
             return Hint(
                 5.2, Phrase(key, operand=failure.written(operand), device=operand.device), operand.name

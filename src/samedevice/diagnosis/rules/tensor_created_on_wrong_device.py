@@ -203,10 +203,10 @@ def _buffer_made_anew(failure: Failure) -> Hint | None:
     """A buffer that was given another tensor after the model was placed: all else of it is elsewhere."""
     running = failure.event.running
     homes = set(running[-1].below) if running else set()
-    for buffer in failure.weights if running else ():
+    for buffer in failure.event.operands if running else ():
         newest = buffer.decision
-        made = newest is not None and newest.kind == "created"
-        anew = buffer.role == "buffer" and (made or failure.computed_from_others(buffer))
+        made = newest is not None and newest.kind == "created" and newest.name is not None
+        anew = failure.of_a_buffer(buffer) and (made or failure.computed_from_others(buffer))
         late = newest is not None and newest.at is not None and newest.at.function != "__init__"
         computed = () if failure.computes_loss else filter(failure.activation, failure.plain)
         met = {each.device for each in computed}
