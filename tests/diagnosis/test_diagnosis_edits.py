@@ -211,8 +211,8 @@ def test_lines_are_added_and_lifted_with_their_indentation():
     script = Script("s.py", "if x:\r\n\ta()\r\n\tb(\r\n\t\t1,\r\n\t)  # why\r\n\tc(); d()\r\n")
     a, b, _, d = script.tree.body[0].body
     assert with_line_before(script, a, "n()") == script.source.replace("\ta()", "\tn()\r\n\ta()")
-    assert lifted(script, b, a) == "if x:\r\n\tb(\r\n\t\t1,\r\n\t)  # why\r\n\ta()\r\n\tc(); d()\r\n"
-    assert lifted(script, d, b).endswith("\ta()\r\n\td()\r\n\tb(\r\n\t\t1,\r\n\t)  # why\r\n\tc()\r\n")
+    assert lifted(script, [b], a) == "if x:\r\n\tb(\r\n\t\t1,\r\n\t)  # why\r\n\ta()\r\n\tc(); d()\r\n"
+    assert lifted(script, [d], b).endswith("\ta()\r\n\td()\r\n\tb(\r\n\t\t1,\r\n\t)  # why\r\n\tc()\r\n")
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])

@@ -11,10 +11,22 @@ from test_diagnosis_fixes import apply, findings_of
 
 from evidence.bugs import programs
 
+LABELLED = programs.PROGRAMS / "seen"
+MECHANISMS = """
+pinn_lion codebook_from_data collected_policy decoder_trainer late_position_ids molecule_sampler steered_layer
+concept_probe reset_codes batch_beam_select typed_nodes
+""".split()
 PROGRAMS = [
     *sorted((Path(__file__).parent / "programs").glob("*.py")),
-    programs.PROGRAMS / "seen" / "pinn_lion.py",
+    *(LABELLED / f"{name}.py" for name in MECHANISMS),
 ]
+REPAIRED = {
+    "averaged_on_host": "ema_v.lerp_(model_v.to(ema_v.device), weight=1.0 - self.decay)",
+    "resumed_heavyball": "v.mul_(self.keep).add_(p.grad.to(v.device))",
+    "anchor_weights": "net.to(device)\noptimizer = Anchored(",
+    "slow_copy": "s.mul_(self.decay).add_(p.to(s.device), alpha=1 - self.decay)",
+}
+"""What the first fix makes of a program that keeps something beside its parameters."""
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
@@ -32,3 +44,26 @@ def test_the_cause_is_named(program, tmp_path):
                 repaired.write_text(apply(fix.diff, source), "utf-8")
                 again = {(each.op, each.at.line) for each in findings_of(repaired)}
                 assert (finding.op, finding.at.line) not in again
+
+
+@pytest.mark.parametrize("name", REPAIRED)
+def test_what_is_kept_beside_parameters_is_brought_together(name, tmp_path):
+    source = (LABELLED / f"{name}.py").read_text("utf-8")
+    path = tmp_path / "script.py"
+    path.write_text(source, "utf-8")
+    (fix, *_) = findings_of(path)[0].fixes
+    assert fix.safety == "safe"
+    assert REPAIRED[name] in apply(fix.diff, source)
+
+
+def test_an_optimizer_of_the_script_is_not_said_to_follow_by_loading(tmp_path):
+    source = (LABELLED / "slow_copy.py").read_text("utf-8")
+    path = tmp_path / "script.py"
+    path.write_text(source, "utf-8")
+    fixes = findings_of(path)[0].fixes
+    assert all("load_state_dict(" not in (fix.diff or "").partition("+slow.")[2] for fix in fixes)
+    late = next(fix for fix in fixes if "before its optimizer" in fix.title)
+    repaired = apply(late.diff, source)
+    assert (
+        repaired.index('device = "cuda:0"') < repaired.index("model.to(") < repaired.index("slow = Average")
+    )

@@ -40,6 +40,18 @@ _COUNTS = frozenset(("add", "sub", "maximum", "minimum", "fmax", "fmin", "logica
 _CHOSEN = frozenset(("argmax", "multinomial", "topk", "sort", "sample"))
 
 
+def _line(place: Place | None) -> tuple[str, int, str] | None:
+    return None if place is None else (place.file, place.line, place.function)
+
+
+def _by_default(decision: Decision) -> bool:
+    """Whether nothing named its device, or the host was written down."""
+    return decision.source in ("default", "context") or (decision.source, decision.device) == (
+        "literal",
+        "cpu",
+    )
+
+
 def _alike(one: Decision | Placement, other: Decision) -> bool:
     """Whether one line put two things on the same device in the same way."""
     return (one.kind, one.device, one.at) == (other.kind, other.device, other.at)
@@ -322,6 +334,21 @@ class Failure:
         roots = {each.root for each in self.event.placements if newest is not None and _alike(each, newest)}
         return roots.pop() if len(roots) == 1 else None
 
+    @staticmethod
+    def of_a_buffer(operand: Operand) -> bool:
+        """Whether it is a buffer, or the failing function computed it from one that is there."""
+        parts = (each.role for each in operand.ingredients if each.device == operand.device)
+        return operand.role == "buffer" or "buffer" in parts
+
+    @staticmethod
+    def computed_from_others(weight: Operand) -> bool:
+        """Whether a weight or buffer was computed from what the weights of another module computed."""
+        own, *before = weight.lineage or (None,)
+        return own is not None and any(
+            step is not None and step.kind == "placed" and step.name not in (None, own.name)
+            for step in before
+        )
+
     def left_by_move(self, operand: Operand) -> bool:
         """Whether it follows the decision that another operand followed before that one was moved."""
         newest = operand.decision
@@ -371,7 +398,10 @@ class Failure:
             anew = at is not None and bool(WRITES_ANEW & methods_called(at.call or at.code))
             return steps[0] if steps[0].name is None and not anew else None
         at_once = len(steps) > 1 and steps[0].kind == "moved" and steps[1].kind == "created"
-        return steps[0] if at_once and steps[0].at == steps[1].at else None  # `tensor(..., device=...)`
+        if at_once and steps[0].at == steps[1].at:
+            return steps[0]  # `tensor(..., device=...)`
+        told = at_once and steps[0].source == "computed"  # `zeros(...).to(get_device())`
+        return steps[0] if told and _line(steps[0].at) == _line(steps[1].at) else None
 
     def related(self, one: Operand, other: Operand) -> bool | None:
         """Whether two operands come from the same input; None where the source does not tell."""
@@ -438,7 +468,13 @@ class Failure:
             each.line for each in self.event.stack if (each.file, each.function) == (made.file, made.function)
         }
         now = {each.device for each in self.event.at_hand if each.name == newest.said and each.line in runs}
-        given = newest.said is not None and given_once(made, newest.said)
+        of_now = any(  # the object says now what it said then
+            each.kind == "device"
+            and each.device == operand.device
+            and each.name.startswith(f"{newest.said}.")
+            for each in self.event.at_hand
+        )
+        given = newest.said is not None and not of_now and given_once(made, newest.said)
         return newest.said if given and now and operand.device not in now else None
 
     def filled_here(self, operand: Operand) -> str | None:
@@ -635,14 +671,33 @@ class Failure:
     def made_by_library(self, operand: Operand) -> bool:
         """Whether a library made it on the host, or by default, and met it itself: nobody handed it in."""
         born = self.born(operand)
-        if born is None or operand.from_argument is not None:
+        if born is None or born.at is None or not _by_default(born):
             return False
-        if born.source not in ("default", "context") and (born.source, born.device) != ("literal", "cpu"):
+        if self.left_by_library(operand):
+            return True
+        places = (born.at, born.user_at, self.event.at)
+        return operand.from_argument is None and not any(self.by_user(each) for each in places)
+
+    def left_by_library(self, operand: Operand) -> bool:
+        """Whether a function of a library that still runs made it on the host, or by default, or a module
+        that is elsewhere did and gave it back to the script.
+        """
+        born = self.born(operand)
+        if born is None or born.at is None or self.by_user(born.at) or not _by_default(born):
             return False
-        return (
-            not any(self.by_user(each) for each in (born.at, born.user_at, self.event.at))
-            and born.at is not None
-        )
+        maker = (born.at.file, born.at.function)
+        runs = any((each.file, each.function) == maker for each in self.event.stack)
+        return runs or self._of_a_module_elsewhere(operand)
+
+    def _of_a_module_elsewhere(self, operand: Operand) -> bool:
+        """Whether a module on another device was called to get it."""
+        modules = {
+            each.name
+            for each in self.event.at_hand
+            if each.kind == "module" and each.device != operand.device
+        }
+        text = self.expression(operand)
+        return text is not None and bool(modules & self.flow.given_by(text))
 
     def sent_away(self, operand: Operand) -> bool:
         """Whether a line took it, or what it was computed from, to the host from where all others are."""

@@ -32,6 +32,9 @@ def kept_beside_parameters(failure: Failure) -> Operand | None:
         if each not in kept
         and (each.role == "parameter" or failure.gradient(each) or copies or _listed(failure, each))
     ]
+    if not parameters and all(failure.of_module_there(each) for each in kept):
+        parameters = [each for each in kept if each.device.startswith("cuda")]  # of a model and of its copy
+        kept = [each for each in kept if each.device == "cpu"]
     for own in kept:
         for each in parameters:
             if own.device != each.device and own.shape == each.shape and own.shape:

@@ -125,6 +125,8 @@ class Flow:
             return {}
         first = self._frames[0]
         found = written(first.call, op, operands, _imported(first.place.file))
+        if op == "index_put_" and isinstance(first.statement, ast.Assign):
+            found["values"] = first.statement.value
         return {name: ast.unparse(node) for name, node in found.items()}
 
     def as_written(self, container: str) -> str | None:
@@ -223,6 +225,19 @@ class Flow:
         """Whether an expression of the failing statement, or what its name was given, reads an attribute."""
         return any(
             isinstance(each, ast.Attribute) and each.attr == attribute for each in self._read_by(expression)
+        )
+
+    def given_by(self, expression: str) -> frozenset[str]:
+        """What was called to give the names in an expression of the failing statement their values."""
+        node = _expression(expression)
+        if node is None or not self._frames:
+            return frozenset()
+        frame = self._frames[0]
+        return frozenset(
+            ast.unparse(found.value.func)
+            for name in names_in(node)
+            for found in reaching(name, frame.scope, frame.statement)
+            if isinstance(found.value, ast.Call)
         )
 
     def _read_by(self, expression: str | None) -> Iterator[ast.AST]:

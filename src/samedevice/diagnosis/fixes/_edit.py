@@ -167,13 +167,20 @@ def with_line_after(script: Script, statement: ast.stmt, text: str) -> str | Non
     return f"{script.source[: rest.end()]}{line}{script.source[rest.end() :]}"
 
 
-def lifted(script: Script, late: ast.stmt, early: ast.stmt) -> str:
-    """The source in which a statement stands before an earlier one of its block, with its comment."""
-    start, end = _span(script.source, late)
-    rest = _REST.match(script.source, end)
-    own_line = rest is not None and not script.source[_line_start(script.source, start) : start].strip()
-    text = script.source[start : rest.end()].rstrip() if own_line and rest is not None else script.text(late)
-    return with_line_before(Script(script.file, without(script, late)), early, text)
+def lifted(script: Script, late: Sequence[ast.stmt], early: ast.stmt) -> str:
+    """The source in which statements stand before an earlier one of their block, with their comments."""
+    source, texts = script.source, list[str]()
+    for each in reversed(late):  # the last one first: what stands before it stays where it is
+        start, end = _span(script.source, each)
+        rest = _REST.match(script.source, end)
+        own_line = rest is not None and not script.source[_line_start(script.source, start) : start].strip()
+        texts.append(
+            script.source[start : rest.end()].rstrip() if own_line and rest is not None else script.text(each)
+        )
+        source = without(Script(script.file, source), each)
+    for text in texts:
+        source = with_line_before(Script(script.file, source), early, text)
+    return source
 
 
 def with_import(source: str, module: str) -> str:

@@ -33,7 +33,7 @@ from samedevice.diagnosis.fixes._target import partners, target_at, unites, want
 from samedevice.events import Operand, Place
 from samedevice.findings import Fix
 from samedevice.messages import Phrase
-from samedevice.provenance.assignments import reaching, statements_around
+from samedevice.provenance.assignments import Given, reaching, statements_around
 
 _STEPS = 8
 """So many names are followed back."""
@@ -144,6 +144,37 @@ def attribute_of(failure: Failure, operand: Operand) -> str | None:
 def _is_attribute(text: str) -> bool:
     """Whether it is an attribute, or an item of one."""
     return re.fullmatch(r"[^\W\d]\w*\.\w+(\[[^\[\]]+\])?", text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Hop:
+    """A name of a running function that a tensor is followed back through."""
+
+    name: str
+    depth: int
+    """Of the function on the stack."""
+    found: list[Given]
+    """What the function itself gives it, before the statement that runs."""
+    given: tuple[ast.expr, int] | None
+    """What a caller hands in as it, and the caller's depth; None where the function gives it something."""
+
+
+def _hops(failure: Failure, name: str | None) -> Iterator[_Hop]:
+    """The names that an expression is followed back through, the nearest first, while each is given by a
+    name alone.
+    """
+    flow, depth = failure.flow, 0
+    for _ in range(_STEPS if flow.readable else 0):
+        if name is None or not name.isidentifier():
+            return
+        frame = flow.frame(depth)
+        found = [each for each in reaching(name, frame.scope, frame.statement) if each.replaces]
+        hop = _Hop(name, depth, found, flow.given(name, depth) if not found else None)
+        yield hop
+        value = found[0].value if len(found) == 1 and found[0].item is None else None
+        if hop.given is not None:
+            value, depth = hop.given
+        name = value.id if isinstance(value, ast.Name) else None
 
 
 _Change = Iterator[tuple[str | None, Phrase]]
@@ -276,20 +307,9 @@ def _where_passed(failure: Failure, script: Script, guilty: Operand, device: str
     if guilty.device != "cpu" or guilty.from_argument is None or failure.dispatched:
         return
     flow, depth, passed = failure.flow, 0, None
-    name = failure.expression(guilty)
-    for _ in range(_STEPS):
-        if not flow.readable or name is None or not name.isidentifier():
-            break
-        frame = flow.frame(depth)
-        found = [each for each in reaching(name, frame.scope, frame.statement) if each.replaces]
-        if len(found) == 1 and isinstance(found[0].value, ast.Name) and found[0].item is None:
-            name = found[0].value.id
-            continue
-        given = flow.given(name, depth) if not found else None
-        if given is None:
-            break
-        passed, depth = given
-        name = passed.id if isinstance(passed, ast.Name) else None
+    for hop in _hops(failure, failure.expression(guilty)):
+        if hop.given is not None:
+            passed, depth = hop.given
     home = None if passed is None else script.scope(passed.lineno)
     if passed is None or home is None or flow.frame(depth).place.file != script.file:
         return
@@ -315,31 +335,14 @@ def _item_handed(failure: Failure, script: Script, guilty: Operand) -> tuple[str
     """The item of a dictionary that a caller handed in as the operand, the dictionary, and the caller's depth
     on the stack.
     """
-    flow, depth = failure.flow, 0
-    name = failure.expression(guilty)
-    if not flow.readable or name is None or not name.isidentifier():
-        return None
-    for _ in range(_STEPS):
-        frame = flow.frame(depth)
-        if frame.place.file != script.file:
+    for hop in _hops(failure, failure.expression(guilty)):
+        if failure.flow.frame(hop.depth).place.file != script.file:
             return None
-        found = [each for each in reaching(name, frame.scope, frame.statement) if each.replaces]
-        if found:
-            if len(found) > 1 or not isinstance(found[0].value, ast.Name):
-                return None
-            name = found[0].value.id
-            continue
-        given = flow.given(name, depth)
-        if given is None:
-            return _spread(failure, script, name, depth)
-        node, depth = given
-        match node:
-            case ast.Name(id=other):
-                name = other
-            case ast.Subscript(value=ast.Name(id=base), slice=ast.Constant()):
+        match hop.given:
+            case None if not hop.found:
+                return _spread(failure, script, hop.name, hop.depth)
+            case (ast.Subscript(value=ast.Name(id=base), slice=ast.Constant()) as node, depth):
                 return ast.unparse(node).replace("'", '"'), base, depth
-            case _:
-                return None
     return None
 
 
@@ -387,29 +390,21 @@ def _where_got(failure: Failure, script: Script, guilty: Operand, device: str) -
 
 def _steps(failure: Failure, script: Script, guilty: Operand) -> Iterator[_Got]:
     """The assignments that an operand's name is followed back through, the nearest first."""
-    text, flow, depth = failure.expression(guilty), failure.flow, 0
+    text = failure.expression(guilty)
     for part in (guilty.local, *(each.name for each in guilty.ingredients if each.device == guilty.device)):
         text = part if text is None or not text.isidentifier() else text
-    if not flow.readable or text is None or not text.isidentifier():
-        return
-    name: str | None = text
-    for _ in range(_STEPS):
-        frame = flow.frame(depth)
-        if name is None or frame.place.file != script.file:
+    for hop in _hops(failure, text):
+        name, frame = hop.name, failure.flow.frame(hop.depth)
+        if frame.place.file != script.file:
             return
-        found = [each for each in reaching(name, frame.scope, frame.statement) if each.replaces]
-        if len(found) > 1:
-            return
-        if not found:
-            given = flow.given(name, depth)
-            if given is not None and isinstance(given[0], ast.Name):
-                name, depth = given[0].id, given[1]
-                continue
-            only = script.assignment(name) if given is None else None
+        if not hop.found:
+            only = script.assignment(name) if hop.given is None else None
             if only is not None and only in script.tree.body and frame.scope is not script.tree:
                 yield _Got(name, only, only.value)
+            continue
+        if len(hop.found) > 1:
             return
-        own, around = found[0], statements_around(frame.scope, frame.statement)
+        own, around = hop.found[0], statements_around(frame.scope, frame.statement)
         loops = [each for each in around if isinstance(each, (ast.For, ast.While))]
         inside = statements_around(frame.scope, own.statement)
         if isinstance(own.statement, ast.Assign) and not any(each in inside for each in loops):
@@ -420,7 +415,6 @@ def _steps(failure: Failure, script: Script, guilty: Operand) -> Iterator[_Got]:
                 )
                 assert isinstance(node, ast.Assign)
                 yield _Got(name, node, node.value if whole == "value" else None)
-        name = own.value.id if isinstance(own.value, ast.Name) else None
 
 
 def _whole(statement: ast.Assign, name: str) -> str | None:

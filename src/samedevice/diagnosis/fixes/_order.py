@@ -12,21 +12,36 @@ from samedevice.messages import Phrase
 
 
 def order_fix(script: Script | None) -> Fix[Phrase] | None:
-    """The only move of a model that follows its optimizer, in front of it; where the model computes something
-    between the two, the optimizer's state is taken along: loading casts it to where the parameters are.
+    """The only move of a model that follows its optimizer, in front of it, with what it reads; where the
+    model computes something between the two, the state of torch's own optimizers is taken along: loading
+    casts it to where the parameters are.
     """
     found = [] if script is None else list(_late_moves(script)) or list(_late_moves(script, whole=True))
     if script is None or len(found) != 1:
         return None
     name, early, late, between = found[0]
-    if not _used(between[1:]) and not _bound(between, late, name):
-        title, changed = Phrase("fix.move-before-optimizer", model=name), lifted(script, late, early)
-    else:
+    bound = _bound(between, late, name)
+    if not _used(between[1:]) and early not in bound and not _bound(bound, early, name):
+        title, changed = (
+            Phrase("fix.move-before-optimizer", model=name),
+            lifted(script, [*bound, late], early),
+        )
+    elif not _of_script(script, early):
         optimizer = script.text(early.targets[0])
         line = f"{optimizer}.load_state_dict({optimizer}.state_dict())"
         title, changed = Phrase("fix.state-follows", line=line), with_line_after(script, late, line) or ""
+    else:
+        return None
     diff = script_diff(script, changed) if changed else None
     return None if diff is None else Fix(title, "safe", diff)
+
+
+def _of_script(script: Script, made: ast.Assign) -> bool:
+    """Whether what a statement makes is of a class of the script, which may keep tensors where no loading
+    reaches.
+    """
+    classes = {node.name for node in ast.walk(script.tree) if isinstance(node, ast.ClassDef)}
+    return isinstance(made.value, ast.Call) and called(made.value) in classes
 
 
 def _late_moves(
@@ -77,11 +92,14 @@ def _used(statements: Sequence[ast.stmt]) -> bool:
     )
 
 
-def _bound(statements: Sequence[ast.stmt], late: ast.stmt, name: str) -> bool:
-    """Whether one of the statements gives a value to a name that the late one reads."""
+def _bound(statements: Sequence[ast.stmt], late: ast.stmt, name: str) -> list[ast.stmt]:
+    """The statements that give a value to a name that the late one reads."""
     read = {node.id for node in ast.walk(late) if isinstance(node, ast.Name)} - {name}
-    return any(
-        isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in read
+    return [
+        each
         for each in statements
-        for node in ast.walk(each)
-    )
+        if any(
+            isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in read
+            for node in ast.walk(each)
+        )
+    ]

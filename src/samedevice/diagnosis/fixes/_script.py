@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from samedevice.diagnosis._failure import FACTORY, Failure, made_text
+from samedevice.diagnosis._kept import kept_beside_parameters
 from samedevice.diagnosis._weigh import Verdict
 from samedevice.diagnosis.fixes._asked import asked_fix
 from samedevice.diagnosis.fixes._at_hand import device_at
@@ -970,7 +971,9 @@ def _at_use(failure: Failure, script: Script | None, guilty: Operand | None) -> 
 
     What the operator writes into stays, and what it meets comes to it.
     """
-    if script is None or guilty is None or guilty.role or not script.holds(failure.event.at):
+    if script is None or guilty is None or not script.holds(failure.event.at):
+        return []
+    if guilty.role and not _copy_written(failure, guilty):
         return []
     if isinstance(script.statement(failure.event.at), ast.Raise | ast.Assert):
         return []  # a check of the script's own, which moves nothing
@@ -984,6 +987,12 @@ def _at_use(failure: Failure, script: Script | None, guilty: Operand | None) -> 
         each for each in failure.event.operands if _written(failure, each)
     ]
     return _brought(failure, script, kept[0], partners(failure, kept[0])) if kept else []
+
+
+def _copy_written(failure: Failure, weight: Operand) -> bool:
+    """Whether the operator writes into a copy of a weight that somebody put where it is."""
+    chosen = weight.decision is not None and weight.decision.kind == "placed"
+    return chosen and _written(failure, weight) and kept_beside_parameters(failure) is weight
 
 
 def _brought(failure: Failure, script: Script, kept: Operand, others: list[Operand]) -> list[Fix[Phrase]]:

@@ -114,6 +114,10 @@ def device_text(script: Script, node: ast.expr | None) -> str | None:
             if _is_namespace(function):
                 return device_text(script, node.args[0]) if node.args else None
             return device_text(script, inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr=name) as function) if (
+            name.endswith("_") and not name.startswith("_") and not _is_namespace(function)
+        ):
+            return device_text(script, inner)  # a method that writes into its object gives it back
         case ast.Call(func=ast.Attribute(value=inner, attr="to"), args=[kind]) if _is_type(kind):
             return device_text(script, inner)
         case ast.Subscript(value=inner, slice=index) if _takes_part(index):

@@ -96,7 +96,8 @@ def _beside_a_layer(failure: Failure) -> Hint | None:
     """
     for weight in sorted(failure.event.operands, key=lambda each: -len(each.shape)):
         newest = weight.decision
-        if newest is not None and failure.added_later(weight) and failure.adds_to_a_layer:
+        added = not failure.of_a_buffer(weight) and failure.added_later(weight)
+        if newest is not None and added and failure.adds_to_a_layer:
             phrase = Phrase(
                 "rules.adapter-weights-on-other-device.added-later",
                 operand=weight.parameter or newest.name or "",

@@ -131,7 +131,8 @@ def _reordered(failure: Failure) -> Hint | None:
     kept = made is not None and made.inherited and made.at is not None and made.at.function == "__init__"
     if not failure.two_gpus and not kept and not failure.activation(index):
         return None
-    return _kept(7.5, failure, state, index)
+    left = state.device == "cpu" and failure.born(state) is not None and failure.activation(index)
+    return _kept(7.5, failure, state, state if left else index)
 
 
 _PICKS = ("index_select", "index", "gather", "take_along_dim", "index_copy_")

@@ -62,7 +62,7 @@ def _detect(failure: Failure) -> Hint | None:
         if (argument := failure.stayed_behind(operand)) is not None:
             came = Phrase("rules.extra-input-on-wrong-device.stayed-behind", operand=argument)
             return Hint(4.9 if _made_by_caller(failure, operand) else 7.5, came, operand.name)
-    looks = (_sent_to_itself, _handed_in, _after_the_model, _forgotten)
+    looks = (_sent_to_itself, _handed_in, _after_the_model, _forgotten, _given_to_a_package, _sent_for_a_hook)
     return next((hint for look in looks if (hint := look(failure)) is not None), None)
 
 
@@ -139,6 +139,42 @@ def _forgotten(failure: Failure) -> Hint | None:
         if elsewhere and any(failure.activation(each) for each in others) and failure.forgotten(operand):
             came = Phrase("rules.extra-input-on-wrong-device.forgotten", operand=failure.written(operand))
             return Hint(7.7, came, operand.name)
+    return None
+
+
+def _given_to_a_package(failure: Failure) -> Hint | None:
+    """What the script made on the host met, in a function of a package, what is on a GPU."""
+    if failure.in_model or failure.feeds_backward or failure.by_user(failure.event.at):
+        return None
+    for operand in failure.plain:
+        born = failure.born(operand)
+        others = [each for each in failure.event.operands if each.device != operand.device]
+        default = born is not None and born.source in ("default", "context")
+        if default and born is not None and failure.by_user(born.at) and operand.device == "cpu" and others:
+            key = "rules.extra-input-on-wrong-device.from-input"
+            came = Phrase(key, operand=failure.written(operand), device=operand.device)
+            return Hint(5.2, came, operand.name)
+    return None
+
+
+def _sent_for_a_hook(failure: Failure) -> Hint | None:
+    """What a function of the script had sent to the device that it was given met, in a function that the
+    running model calls back, what a layer computed.
+    """
+    running = {(each.file, each.function) for each in failure.event.stack}
+    for operand in failure.plain if failure.in_model else ():
+        newest = operand.decision
+        if newest is None or newest.at is None or (newest.kind, newest.source) != ("moved", "argument"):
+            continue
+        others = [each for each in failure.event.operands if each.device != operand.device]
+        over = (newest.at.file, newest.at.function) not in running and not failure.made_inside(operand)
+        if operand.from_argument is not None:
+            continue
+        if over and failure.by_user(newest.at) and any(failure.activation(each) for each in others):
+            key = "because.placed-by-user"
+            return Hint(
+                5.2, Phrase(key, operand=failure.written(operand), device=operand.device), operand.name
+            )
     return None
 
 

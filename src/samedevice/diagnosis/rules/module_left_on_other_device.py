@@ -84,7 +84,8 @@ def _detect(failure: Failure) -> Hint | None:
         return Hint(7, reason, stale.name if stale is not None else None) if stale is not None else None
     if (copy := _copy_left(failure)) is not None:
         return copy
-    if (unplaced := _never_placed(failure) or _whole_model(failure)) is not None:
+    looks = (_beside_its_own, _never_placed, _whole_model)
+    if (unplaced := next((hint for look in looks if (hint := look(failure)) is not None), None)) is not None:
         return unplaced
     left = [each for each in _largest_first(failure.weights) if each.device == "cpu"]
     if (
@@ -148,17 +149,35 @@ def _stayed(operand: Operand) -> bool:
     return newest.kind == "placed" and built and any(each.kind == "placed" for each in operand.lineage[1:])
 
 
+def _beside_its_own(failure: Failure) -> Hint | None:
+    """A weight that nobody placed, beside another one of the same layer that was placed."""
+    for operand in _largest_first(failure.weights):
+        newest, owner = operand.decision, (operand.parameter or "").rpartition(".")[0]
+        beside = (
+            each.decision
+            for each in failure.weights
+            if each.device != operand.device and (each.parameter or "").rpartition(".")[0] == owner
+        )
+        made = operand.role == "parameter" and newest is not None and newest.kind == "created"
+        if made and any(each is not None and each.kind == "placed" for each in beside):
+            name = Phrase("because.never-moved", operand=operand.parameter or operand.name)
+            return Hint(7, name, operand.name)
+    return None
+
+
 def _never_placed(failure: Failure) -> Hint | None:
     """A weight that nobody placed, or what was computed from it, beside what comes from placed ones."""
     here = failure.event.running[0] if failure.event.running else None
     if here is None or len(here.below) != 1 or len(failure.event.running) < 2:
         return None
+    home = {*failure.event.running[-1].below} - {"cpu"}
     for operand in _largest_first(failure.event.operands):
         step = operand.decision
         weight = step is not None and step.kind == "created" and step.name is not None
         others = [each for each in failure.event.operands if each.device != operand.device]
         placed = any(
-            each.decision is not None and each.decision.kind in ("placed", "hook") for each in others
+            each.device in home or (each.decision is not None and each.decision.kind in ("placed", "hook"))
+            for each in others
         )
         if failure.added_later(operand) and failure.adds_to_a_layer:
             continue  # an adapter, which never was part of what was placed

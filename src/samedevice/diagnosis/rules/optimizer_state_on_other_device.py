@@ -61,6 +61,7 @@ from samedevice.diagnosis._rule import (
 )
 from samedevice.events import Operand
 from samedevice.messages import Phrase
+from samedevice.provenance.flow import Root
 
 
 def _detect(failure: Failure) -> Hint | None:
@@ -72,6 +73,9 @@ def _detect(failure: Failure) -> Hint | None:
     updates = failure.op.startswith(_FUSED) or (
         failure.op.startswith(_UPDATES) and (failure.op.endswith("_") or _of_parameters(failure))
     )
+    if (option := _option(failure)) is not None:
+        reason = Phrase("rules.optimizer-state-on-other-device.in-optimizer", op=failure.op)
+        return Hint(8, reason, option.name)
     if updates or re.search(r"\.step\(", failure.code):
         kept = [each for each in failure.plain if not _of_a_module(each)] or failure.plain
         odd = failure.odd(*kept) or failure.odd(*failure.event.operands)
@@ -81,6 +85,28 @@ def _detect(failure: Failure) -> Hint | None:
             odd.name if odd else None,
         )
     return None
+
+
+def _option(failure: Failure) -> Operand | None:
+    """What an optimizer keeps for all its parameters, or for one, away from what comes from these."""
+    if any(place.function == "forward" for place in failure.event.stack):
+        return None
+    roots = {each.name: failure.flow.roots(failure.expression(each) or "") for each in failure.event.operands}
+    for kept in failure.plain:
+        own = any(root.kind == "attribute" and root.text in _KEPT for root in roots[kept.name])
+        if not own or _from_parameters(roots[kept.name]):
+            continue
+        if any(
+            each.device != kept.device and _from_parameters(roots[each.name])
+            for each in failure.event.operands
+        ):
+            return kept
+    return None
+
+
+def _from_parameters(roots: frozenset[Root]) -> bool:
+    """Whether it comes from a parameter that an optimizer goes over."""
+    return any(root.kind == "item" and root.text.endswith("['params']") for root in roots)
 
 
 def _of_a_module(operand: Operand) -> bool:
@@ -96,6 +122,8 @@ def _of_parameters(failure: Failure) -> bool:
     )
 
 
+_KEPT = ("self.param_groups", "self.state")
+"""Where an optimizer of torch has its options and what it keeps for each parameter."""
 _FUSED = ("_fused_adam", "_fused_sgd", "_foreach")
 """Operators of optimizers."""
 _UPDATES = ("addcdiv", "addcmul", "lerp")

@@ -155,6 +155,14 @@ def _made_by_default(failure: Failure) -> Hint | None:
     return _without_device(5, failure, by_default[0])
 
 
+def _left_by_library(failure: Failure) -> Hint | None:
+    """What a package made by default and used, or gave back, beside what is on a GPU."""
+    for operand in failure.plain:
+        if _apart(failure, operand) and failure.left_by_library(operand):
+            return _without_device(6.4, failure, operand)
+    return None
+
+
 def _kept(failure: Failure) -> Hint | None:
     """What an object keeps as a plain attribute on the device where a factory made it."""
     for operand in failure.plain:
@@ -195,11 +203,14 @@ def _buffer_made_anew(failure: Failure) -> Hint | None:
     """A buffer that was given another tensor after the model was placed: all else of it is elsewhere."""
     running = failure.event.running
     homes = set(running[-1].below) if running else set()
-    for buffer in failure.weights if running else ():
+    for buffer in failure.event.operands if running else ():
         newest = buffer.decision
-        anew = buffer.role == "buffer" and newest is not None and newest.kind == "created"
+        made = newest is not None and newest.kind == "created" and newest.name is not None
+        anew = failure.of_a_buffer(buffer) and (made or failure.computed_from_others(buffer))
         late = newest is not None and newest.at is not None and newest.at.function != "__init__"
-        beside = homes or ({*running[0].own} - {buffer.device} if late else set())
+        computed = () if failure.computes_loss else filter(failure.activation, failure.plain)
+        met = {each.device for each in computed}
+        beside = homes or (({*running[0].own} - {buffer.device} or met) if late else set())
         if anew and len(beside) == 1 and buffer.device not in beside:
             return _without_device(7.2, failure, buffer)
     return None
@@ -277,7 +288,7 @@ def _unhooked(failure: Failure) -> Operand | None:
             direct
             and not _placed_by_map(operand)
             and len(failure.weights) < len(failure.event.operands)
-            and not re.search(r"\.(?:weight|bias)$", operand.parameter or "")
+            and not re.search(r"(?:^|\.)(?:weight|bias)$", operand.parameter or "")
         ):
             return operand
     return None
@@ -293,6 +304,7 @@ def _brief(text: str) -> str:
 
 _LOOKS = (
     _made_by_factory,
+    _left_by_library,
     _kept,
     _made_by_default,
     _computed,

@@ -131,7 +131,7 @@ def _repair(file: LintedFile, made: Call, move: Call) -> Repair | None:
     block = next((each for each in file.script.blocks() if early in each and late in each), None)
     if early is None or late is None or block is None:
         return None
-    return Repair(RULE.phrase("fix"), lifted(file.script, late, early))
+    return Repair(RULE.phrase("fix"), lifted(file.script, [late], early))
 
 
 _CHINESE = """优化器创建之后，模型才被移动。

@@ -144,7 +144,7 @@ def _move_first(refusal: Refusal, launch: Launch, script: Script | None) -> list
             script.around(each) if each is not None else None for each in (refusal.node, move.node)
         )
         if early is not None and late is not None and script.beside(early, late):
-            diff = script_diff(script, lifted(script, late, early))
+            diff = script_diff(script, lifted(script, [late], early))
     return [Fix(Phrase("fix.move-first"), "safe", diff)]
 
 
