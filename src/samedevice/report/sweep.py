@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -139,26 +139,34 @@ def seen_phrase(root: Root) -> Phrase:
 
 def full_phrases(root: Root, language: Language) -> list[Phrase]:
     """Which released sizes meet it on which machine, which do not, and which could not be tried."""
-    met: dict[str, dict[str, None]] = {}
-    ran: dict[str, dict[str, None]] = {}
-    failed: dict[str, dict[str, None]] = {}
+    met: dict[str, list[str]] = {}
+    ran: dict[str, list[str]] = {}
+    failed: dict[str, dict[str, list[str]]] = {}
     for each in root.full:
-        kind = met if each["met"] else failed if each["reason"] else ran
-        why = f" ({each['reason']})" if kind is failed else ""
-        kind.setdefault(each["size"], {})[each["machine"] + why] = None
-    ran = {size: on for size, on in ran.items() if size not in met}
-    failed = {size: on for size, on in failed.items() if size not in met and size not in ran}
-
-    def told(sizes: dict[str, dict[str, None]]) -> str:
-        phrases = [Phrase("sweep.full-on", size=s, machines=", ".join(on)) for s, on in sizes.items()]
-        return harmless("; ".join(render(phrase, language) for phrase in phrases))
-
-    every = (
-        (met, Phrase("sweep.full-met", sizes=told(met))),
-        (ran, Phrase("sweep.full-not", sizes=told(ran))),
-        (failed, Phrase("sweep.full-untried", sizes=told(failed))),
+        size, machine = each["size"], each["machine"]
+        if each["met"] or not each["reason"]:
+            (met if each["met"] else ran).setdefault(size, []).append(machine)
+        else:
+            failed.setdefault(size, {}).setdefault(_kind_of(each["reason"]), []).append(machine)
+    known = {*met, *ran}
+    told = (
+        ("sweep.full-met", {size: ", ".join(on) for size, on in met.items()}),
+        ("sweep.full-not", {size: ", ".join(on) for size, on in ran.items() if size not in met}),
+        (
+            "sweep.full-untried",
+            {
+                size: "; ".join(f"{', '.join(on)} ({why})" for why, on in reasons.items())
+                for size, reasons in failed.items()
+                if size not in known
+            },
+        ),
     )
-    return [phrase for sizes, phrase in every if sizes]
+    return [Phrase(key, sizes=_sizes(sizes, language)) for key, sizes in told if sizes]
+
+
+def _sizes(machines: Mapping[str, str], language: Language) -> str:
+    phrases = [Phrase("sweep.full-on", size=size, machines=on) for size, on in machines.items()]
+    return harmless("; ".join(render(phrase, language) for phrase in phrases))
 
 
 def untried(swept: Swept) -> Iterator[tuple[str, str]]:
