@@ -190,7 +190,9 @@ def _kinds(file: LintedFile, around: Around) -> set[str]:
     """The names of the class around something and of those that it derives from."""
     text = file.owner(around)
     lineage = [] if text is None else file.project.lineage(text)
-    return {name for each in lineage for name in (each.name, *(base.rpartition(".")[2] for base in each.bases))}
+    return {
+        name for each in lineage for name in (each.name, *(base.rpartition(".")[2] for base in each.bases))
+    }
 
 
 def _prepares_data(function: Function, source: SourceText) -> bool:
