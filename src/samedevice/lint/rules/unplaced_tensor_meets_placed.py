@@ -57,8 +57,8 @@ indices of the host (one of a GPU into a tensor of the host is a mistake), tests
 they call, code that prepares data, and files that change the default device. What a library's own function
 gives is not followed. In a comparison only the first tensor of a function's arguments counts, its input:
 callers may keep others, such as lengths, on the host. A private function to which the file only gives tensors
-of the host is left out. Whether a function of a library ever gets a tensor of a GPU is for its callers to say:
-the rule is off by default.
+of the host is left out. Whether a function of a library ever gets a tensor of a GPU is for its callers to
+say: the rule is off by default.
 
 ## References
 
