@@ -68,7 +68,7 @@ class Client(LanguageClient):
         return await self.text_document_hover_async(types.HoverParams(*where))
 
 
-CHOSEN = ("--select", "SD201")
+CHOSEN = ("--select", "SD201,SD208")
 
 
 @asynccontextmanager
