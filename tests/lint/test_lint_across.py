@@ -6,7 +6,10 @@ from textwrap import dedent
 
 import pytest
 
-from samedevice.lint import Options, check_file
+from samedevice.lint import Options, check_file, chosen_rules
+
+USUAL = (*(rule.code for rule in chosen_rules(Options())), "SD201")
+"""The rules that are on by default, and SD201."""
 
 
 @pytest.fixture
@@ -18,7 +21,7 @@ def package(tmp_path):
         folder.mkdir(exist_ok=True)
         for stem, text in {"__init__": "", **files}.items():
             (folder / f"{stem}.py").write_text(dedent(text))
-        return check_file(folder / f"{name}.py", Options(select=select, fixes=False)).findings
+        return check_file(folder / f"{name}.py", Options(select=select or USUAL, fixes=False)).findings
 
     return lint
 

@@ -7,15 +7,17 @@ from textwrap import dedent
 
 import pytest
 
-from samedevice.lint import Options, check_text
+from samedevice.lint import Options, check_file, check_text, chosen_rules
 
+USUAL = Options(select=(*(rule.code for rule in chosen_rules(Options())), "SD201"), fixes=False)
+"""The rules that are on by default, and SD201."""
 HEAD = "from dataclasses import dataclass\n\nimport torch\nfrom torch import nn\n\n\n"
 
 
 def found(text):
     """Codes with the source of their lines."""
     code = HEAD + dedent(text)
-    findings = check_text(Path("model.py"), code, Options(fixes=False)).findings
+    findings = check_text(Path("model.py"), code, USUAL).findings
     return [(each.code, each.at.code) for each in findings]
 
 
@@ -229,3 +231,30 @@ def test_a_number_by_the_annotation_of_its_property():
             return self.model(x) * self.noise
     """
     assert found(text) == [("SD208", "self.noise = torch.randn(model.width)")]
+
+
+GRID = """
+class Grid(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.steps = torch.arange(4)
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: torch.Tensor):
+        return self.weight * self.steps
+"""
+FINE = """
+class Fine(Grid):
+    def __init__(self):
+        super().__init__()
+        self.{name} = torch.ones(4, device="cuda")
+"""
+
+
+@pytest.mark.parametrize(("name", "codes"), [("steps", []), ("other", ["SD208"])])
+def test_what_a_derived_class_gives_itself(name, codes, tmp_path):
+    (tmp_path / "__init__.py").write_text("")
+    (tmp_path / "grid.py").write_text(HEAD + GRID)
+    (tmp_path / "fine.py").write_text("import torch\n\nfrom .grid import Grid\n" + FINE.format(name=name))
+    findings = check_file(tmp_path / "grid.py", USUAL).findings
+    assert [each.code for each in findings] == codes

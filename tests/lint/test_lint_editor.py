@@ -68,10 +68,13 @@ class Client(LanguageClient):
         return await self.text_document_hover_async(types.HoverParams(*where))
 
 
+CHOSEN = ("--select", "SD201,SD208")
+
+
 @asynccontextmanager
 async def editor(folder, *words, locale="en"):
     client = Client()
-    await client.start_io(sys.executable, "-m", "samedevice", "lint", "--lsp", *words)
+    await client.start_io(sys.executable, "-m", "samedevice", "lint", "--lsp", *CHOSEN, *words)
     await client.initialize_async(
         types.InitializeParams(types.ClientCapabilities(), root_uri=folder.as_uri(), locale=locale)
     )

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from samedevice.lint import Options, check_text
+from samedevice.lint import Options, check_text, chosen_rules
 from samedevice.static.tensors import Project, Reading, parse_source
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
-DEFAULT = Options()
+DEFAULT = Options(select=(*(rule.code for rule in chosen_rules(Options())), "SD201"))
+"""The rules that are on by default, and SD201."""
 
 
 def codes(text, name="model.py"):
@@ -283,3 +284,18 @@ def test_what_others_write_into_syntax_trees_is_not_read():
     finally:
         for node in shared:
             vars(node).clear()
+
+
+@pytest.mark.parametrize(("base", "expected"), [("BasicTokenizer", []), ("BasicHead", ["SD201"])])
+def test_classes_that_prepare_data_by_what_they_derive_from(base, expected):
+    text = f"class Bins({base}):\n    def add(self, ids: torch.Tensor):\n        return ids + torch.ones(4)\n"
+    assert codes(text) == expected
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("torch.Tensor", []), ("list", ["SD201"])])
+def test_what_is_no_tensor_by_an_answer(kind, expected):
+    text = (
+        f"def f(z):\n    if isinstance(z, {kind}):\n        return z\n    else:\n"
+        "        return torch.ones(4, 3) * z.contiguous()\n"
+    )
+    assert codes(text) == expected

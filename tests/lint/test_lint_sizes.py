@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from samedevice.lint import Options, check_text
+from samedevice.lint import Options, check_text, chosen_rules
 
+USUAL = Options(select=(*(rule.code for rule in chosen_rules(Options())), "SD201"), fixes=False)
+"""The rules that are on by default, and SD201."""
 HEAD = "import torch\nfrom functools import wraps\nfrom torch import nn\n\n\n"
 
 
 def codes(text):
-    return [finding.code for finding in check_text(Path("model.py"), HEAD + text, Options()).findings]
+    return [finding.code for finding in check_text(Path("model.py"), HEAD + text, USUAL).findings]
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,7 @@ def test_a_program_that_is_no_python_is_passed_over(tmp_path):
         ("a = x\na.data = made()\nnote(x)\nnote(a)", ["unknown", "default"]),
         ("with torch.device('cuda:1'):\n    a = self.part.plain()\n    note(a)", ["unknown"]),
         ("with torch.device('cuda:1'):\n    a = self.part.level\n    note(a)", ["unknown"]),
+        ("with torch.device('cuda:1'):\n    a = torch.as_tensor(x)\n    note(a)", ["unknown"]),
         ("items = [x] * 2\nitems.insert(0, made())\na = items[0]\nnote(a)", []),
         ("items = [x] * 2\na = items[1]\nnote(a)", ["same"]),
         ("kept = {'one': x, 'two': made()}\nnote(kept['one'])\nnote(kept['two'])", ["same", "default"]),

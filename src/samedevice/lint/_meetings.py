@@ -179,11 +179,20 @@ def handles_data(file: LintedFile, around: Around) -> bool:
         return False
     if function.name.startswith("post_process"):
         return False
-    if owner is not None and owner.name.endswith(_DATA_CLASSES):
+    if any(each.endswith(_DATA_CLASSES) for each in _kinds(file, around)):
         return True
     if owner is None and file.is_beside(_DATA_CLASSES):
         return True
     return _prepares_data(function, file.source)
+
+
+def _kinds(file: LintedFile, around: Around) -> set[str]:
+    """The names of the class around something and of those that it derives from."""
+    text = file.owner(around)
+    lineage = [] if text is None else file.project.lineage(text)
+    return {
+        name for each in lineage for name in (each.name, *(base.rpartition(".")[2] for base in each.bases))
+    }
 
 
 def _prepares_data(function: Function, source: SourceText) -> bool:

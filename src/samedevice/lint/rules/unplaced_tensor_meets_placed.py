@@ -57,7 +57,8 @@ indices of the host (one of a GPU into a tensor of the host is a mistake), tests
 they call, code that prepares data, and files that change the default device. What a library's own function
 gives is not followed. In a comparison only the first tensor of a function's arguments counts, its input:
 callers may keep others, such as lengths, on the host. A private function to which the file only gives tensors
-of the host is left out.
+of the host is left out. Whether a function of a library ever gets a tensor of a GPU is for its callers to
+say: the rule is off by default.
 
 ## References
 
@@ -228,6 +229,7 @@ class Positions(nn.Module):
 测试文件、构造函数及只被构造函数调用的函数、准备数据的代码、改动了默认设备的文件都不算。
 第三方库函数的返回值不追踪。比较运算里只看函数的第一个张量参数，也就是输入；长度之类的其他参数，调用者可能有意
 放在内存里。私有函数若在本文件里只收到内存里的张量，也不算。
+库里的函数究竟会不会收到 GPU 上的张量，由调用者决定，所以这条规则默认关闭。
 
 ## 参考
 
@@ -274,4 +276,5 @@ RULE = LintRule(
     check=_check,
     cause="tensor-created-on-wrong-device",
     words=("import torch", "from torch"),
+    default=False,
 )

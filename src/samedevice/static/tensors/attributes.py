@@ -75,6 +75,8 @@ def attribute_of(run: Asking, owner: Object, name: str) -> Any:
         case Tensor(role="parameter"):
             return Tensor(same(symbol), None, None, "parameter")
         case Tensor(where=where) if _stays(where, given, lineage) and not _moved(lineage):
+            if run.project.given_below(text, name):
+                return UNTOLD_VALUE
             return Tensor(where, value.scalar, value.made, "attribute")
     return UNTOLD_VALUE if _moved(lineage) else _at_first(run, lineage, given, name)
 

@@ -510,7 +510,8 @@ def _of_values(run: Asking, node: ast.Call, first: Any, keywords: Keywords) -> A
     match first:
         case Tensor():
             placed = _chosen(keywords)
-            return Tensor(first.where if placed is None else placed, first.scalar, node, "other")
+            beside = NOWHERE if run.elsewhere else first.where
+            return Tensor(beside if placed is None else placed, first.scalar, node, "other")
         case Plain(known=True) if not isinstance(first.value, str | type(None)):
             scalar: bool | None = True
         case Items() | Listed() | Spread():

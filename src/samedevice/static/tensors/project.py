@@ -97,6 +97,24 @@ class Project:
         """Whether a class is one of modules, which keep parameters and buffers."""
         return any(is_module_base(base) for each in self.lineage(text) for base in each.bases)
 
+    def given_below(self, text: ClassText, name: str) -> bool:
+        """Whether a class that derives from one, in its package, gives an attribute another value."""
+        waiting, known = [text.name], {text.name}
+        folder = text.source.path.absolute().parent
+        if text.source.package:
+            folder = _root(text.source) / text.source.package.partition(".")[0]
+        below = _derived_in(folder, "**/*.py" if text.source.package else "*.py")
+        while waiting:
+            for path, derived in below.get(waiting.pop(), ()):
+                if derived not in known:
+                    known.add(derived)
+                    waiting.append(derived)
+                source = self._naming(path, name)
+                node = source.classes.get(derived) if source is not None else None
+                if source is not None and node is not None and name in source.class_text(node).attributes:
+                    return True
+        return False
+
     def text_of(self, source: SourceText, dotted: str) -> str:
         """The text of the file that a full name is imported from, not parsed; empty where there is none."""
         path = _file_of(_root(source), dotted.rpartition(".")[0])
@@ -152,6 +170,24 @@ class Project:
 
 _ALL_NAMES = "import *"
 _CLASS = re.compile(r"^\s*class (\w+)", re.MULTILINE)
+
+
+_DERIVED = re.compile(r"^class (\w+)\(([^)]*)\)", re.MULTILINE)
+
+
+@lru_cache(maxsize=4)
+def _derived_in(folder: Path, pattern: str) -> dict[str, list[tuple[Path, str]]]:
+    """The classes in the files of a folder that derive from each, by the last part of its name."""
+    found: dict[str, list[tuple[Path, str]]] = {}
+    for path in folder.glob(pattern):
+        try:
+            text = path.read_bytes().decode("utf-8", "replace")
+        except OSError:
+            continue
+        for derived, bases in _DERIVED.findall(text):
+            for base in bases.split(","):
+                found.setdefault(base.strip().rpartition(".")[2], []).append((path, derived))
+    return found
 
 
 @lru_cache(maxsize=4)

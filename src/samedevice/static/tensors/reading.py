@@ -547,6 +547,11 @@ class _Run:
         if truth is None and denied and isinstance(environment.get(tensor), Given):
             fallen = dict(environment) if fallen is None else fallen
             fallen[tensor] = _as_tensor(environment[tensor])
+        elif truth is None and node.orelse and isinstance(node.test, ast.Call) and not denied:
+            known = environment.get(tensor)
+            if isinstance(known, Given) or (isinstance(known, Tensor) and known.role == "argument"):
+                fallen = dict(environment) if fallen is None else fallen
+                fallen[tensor] = UNTOLD_VALUE  # it is none there
         try:  # what is made on one of the ways is where the answer says
             there = missing if denied_none and truth is None else ""
             self.ways(ways, environment, asks, fallen, _no_tensor(node.test), "" if denied else tensor, there)

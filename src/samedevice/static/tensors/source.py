@@ -156,10 +156,10 @@ class SourceText:
 
     @cached_property
     def reassigned(self) -> frozenset[str]:
-        """Names of the file that its functions give another value."""
-        return frozenset(
-            name for node in nodes(self.tree) if isinstance(node, ast.Global) for name in node.names
-        )
+        """Names of the file that its functions give another value, or other data."""
+        inside = nodes(self.tree)
+        given = [name for node in inside if isinstance(node, ast.Global) for name in node.names]
+        return frozenset((*given, *(name for node in inside if (name := _given_data(node)))))
 
     def reads_of_another(self, name: str) -> bool:
         """Whether an attribute of this name is asked of anything but `self` in the text."""
@@ -276,6 +276,14 @@ class ClassText:
             )
             or "_apply" in self.methods
         )
+
+
+def _given_data(node: ast.AST) -> str:
+    """The name in `name.data = ...`; empty for anything else."""
+    match node:
+        case ast.Attribute(value=ast.Name(id=name), attr="data", ctx=ast.Store()):
+            return name
+    return ""
 
 
 def _mentions(function: Function) -> tuple[frozenset[str], frozenset[str]]:
