@@ -333,7 +333,7 @@ class Draw:
             f"{name}[0] = ({value})[0]",
             f"{name}[{name} > 0.5] = 0.0",
             f"{name}.fill_(1.0)",
-            f"{name}.data = {value}" if scope.may_send and not name.isupper() else f"{name} = {value}",
+            f"{name}.data = {value}" if scope.may_send else f"{name} = {value}",
             f"torch.add({name}, {value}, out={name})",
         )
         return [line, *self.noted(name)], scope

@@ -100,10 +100,7 @@ class Project:
     def given_below(self, text: ClassText, name: str) -> bool:
         """Whether a class that derives from one, in its package, gives an attribute another value."""
         waiting, known = [text.name], {text.name}
-        folder = text.source.path.absolute().parent
-        if text.source.package:
-            folder = _root(text.source) / text.source.package.partition(".")[0]
-        below = _derived_in(folder, "**/*.py" if text.source.package else "*.py")
+        below = _derived_in(*_around(text.source))
         while waiting:
             for path, derived in below.get(waiting.pop(), ()):
                 if derived not in known:
@@ -114,6 +111,10 @@ class Project:
                 if source is not None and node is not None and name in source.class_text(node).attributes:
                     return True
         return False
+
+    def sends_data(self, source: SourceText) -> bool:
+        """Whether a file of the package gives some tensor other data, which may be elsewhere."""
+        return source.path.is_file() and _sends_data_in(*_around(source))
 
     def text_of(self, source: SourceText, dotted: str) -> str:
         """The text of the file that a full name is imported from, not parsed; empty where there is none."""
@@ -172,6 +173,29 @@ _ALL_NAMES = "import *"
 _CLASS = re.compile(r"^\s*class (\w+)", re.MULTILINE)
 
 
+def _around(source: SourceText) -> tuple[Path, str]:
+    """The folder of a file's package, or else the file's own, and which files of it belong together."""
+    if source.package:
+        return _root(source) / source.package.partition(".")[0], "**/*.py"
+    return source.path.absolute().parent, "*.py"
+
+
+_SENDS_DATA = re.compile(rb"\w\.data ?=[^=]")
+
+
+@lru_cache(maxsize=4)
+def _sends_data_in(folder: Path, pattern: str) -> bool:
+    return any(_SENDS_DATA.search(text) for path in folder.glob(pattern) if (text := _bytes_of(path)))
+
+
+def _bytes_of(path: Path) -> bytes:
+    """What a file holds; nothing of one that cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
 _DERIVED = re.compile(r"^class (\w+)\(([^)]*)\)", re.MULTILINE)
 
 
@@ -180,11 +204,7 @@ def _derived_in(folder: Path, pattern: str) -> dict[str, list[tuple[Path, str]]]
     """The classes in the files of a folder that derive from each, by the last part of its name."""
     found: dict[str, list[tuple[Path, str]]] = {}
     for path in folder.glob(pattern):
-        try:
-            text = path.read_bytes().decode("utf-8", "replace")
-        except OSError:
-            continue
-        for derived, bases in _DERIVED.findall(text):
+        for derived, bases in _DERIVED.findall(_bytes_of(path).decode("utf-8", "replace")):
             for base in bases.split(","):
                 found.setdefault(base.strip().rpartition(".")[2], []).append((path, derived))
     return found

@@ -175,7 +175,7 @@ class Reading:
             if isinstance(value, ast.Attribute) and source.dotted(value).startswith("torch."):
                 self._globals[key] = Library(source.dotted(value))
             elif isinstance(value, ast.Call) and source.dotted(value.func).startswith("torch."):
-                if name not in source.reassigned:
+                if name not in source.reassigned and not self.project.sends_data(source):
                     made = _Run(self, source, 1).value(value, {})
                     self._globals[key] = made if isinstance(made, Tensor | Device) else UNTOLD_VALUE
         return self._globals[key]
