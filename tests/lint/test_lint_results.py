@@ -241,3 +241,29 @@ def test_a_branch_that_torch_chooses_is_not_where_its_question_is(codes):
             return self.w * y
     """
     assert codes(text, "SD201") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "fixed"),
+    [
+        ("print(hidden + torch.arange(8))", "print(hidden + torch.arange(8, device=hidden.device))"),
+        ("print(model(torch.ones(2, 8)))", None),  # a module has no device of its own
+        ("print(model(hidden) + torch.arange(8))", None),
+    ],
+)
+def test_a_tensor_of_the_host_beside_one_that_the_code_puts_on_a_gpu(tmp_path, line, fixed):
+    text = f"""import torch
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = torch.nn.Linear(8, 8).to(device)
+hidden = torch.ones(2, 8, device=device)
+{line}
+"""
+    path = tmp_path / "program.py"
+    path.write_text(text)
+    (found,) = check_file(path, Options()).findings
+    assert (found.code, found.at.line) == ("SD229", 6)
+    changed = [each[1:] for fix in found.fixes for each in (fix.diff or "").splitlines() if each[:2] == "+p"]
+    assert changed == ([fixed] if fixed else [])
+    path.write_text(text.replace(".to(device)", "").replace(", device=device", ""))
+    assert not check_file(path, Options()).findings

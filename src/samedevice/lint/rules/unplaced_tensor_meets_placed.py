@@ -67,109 +67,15 @@ say: the rule is off by default.
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from samedevice.diagnosis.fixes import with_keyword
-from samedevice.lint._meetings import Pair, pairs, symbol_expression
-from samedevice.lint._rule import Hit, LintRule, Repair
-from samedevice.lint._source import CALLERS_DECIDE, Around, Call, LintedFile, nodes, short
-from samedevice.messages import Phrase
-from samedevice.static.tensors import FUNCTIONS, MAKERS, SourceText, Tensor, makes_something
+from samedevice.lint._rule import Hit, LintRule
+from samedevice.lint._source import LintedFile
+from samedevice.lint._unplaced import on_a_gpu, unplaced
 
 
 def _check(file: LintedFile) -> Iterator[Hit]:
-    if file.is_test or file.source.changes_default:
-        return
-    makers = {id(call.node): call for call in file.calls(*MAKERS) if _is_unplaced(file, call)}
-    told: set[int] = set()
-    done: set[int] = set()
-    own = (*(call.around for call in makers.values()), *_users(file, makers.values()))
-    for around in (*own, *file.that_call(makes_something)):
-        key = id(around.function)
-        if key in done or file.function_name(around) in CALLERS_DECIDE:
-            continue
-        done.add(key)
-        for pair in pairs(file, around, _is_made):
-            maker = makers.get(id(pair.stray.made))
-            if maker is not None and id(maker.node) not in told:
-                told.add(id(maker.node))
-                yield _hit(file, maker, pair)
-            elif maker is None and pair.inside is None and id(pair.stray.made) not in told:
-                home = file.reading.maker_of(pair.stray)
-                if home is not None and home is not file.source:
-                    told.add(id(pair.stray.made))
-                    yield _brought(file, home, pair)
-
-
-def _meets(file: LintedFile, pair: Pair) -> Phrase:
-    return pair.told(file, RULE, stray=short(pair.stray_node, 40), other=short(pair.placed_node, 40))
-
-
-def _brought(file: LintedFile, home: SourceText, pair: Pair) -> Hit:
-    """A tensor that a function of another file made."""
-    made = pair.stray.made
-    assert made is not None
-    line = str(getattr(made, "lineno", 0))
-    where = RULE.phrase("made-elsewhere", file=home.name, line=line, made=short(made))
-    return Hit(pair.stray_node, {"made": short(pair.stray_node)}, (where, _meets(file, pair)))
-
-
-def _users(file: LintedFile, makers: Iterable[Call]) -> Iterator[Around]:
-    """The functions that use a tensor which the file's own statements make, or call one that makes some; of a
-    program all, as they are called with what it makes.
-    """
-    if file.is_script:
-        yield from (Around(function, around.owner) for function, around in file.source.functions)
-        return
-    makers = list(makers)
-    waiting = {file.function_name(call.around) for call in makers} - {""}
-    entered = set(waiting)
-    while waiting:
-        calls = [
-            call for call in file.source.calls.get(waiting.pop(), ()) if call.around.function is not None
-        ]
-        yield from (call.around for call in calls)
-        waiting |= {file.function_name(call.around) for call in calls} - entered
-        entered |= waiting
-    names = {
-        target.id
-        for call in makers
-        if call.around.function is None and isinstance(call.around.statement, ast.Assign)
-        for target in call.around.statement.targets
-        if isinstance(target, ast.Name)
-    }
-    for function, around in file.source.functions if names else ():
-        if any(isinstance(node, ast.Name) and node.id in names for node in nodes(function)):
-            yield Around(function, around.owner)
-
-
-def _is_unplaced(file: LintedFile, call: Call) -> bool:
-    return call.keyword("device") is None and file.dotted(call).startswith("torch.")
-
-
-def _is_made(tensor: Tensor) -> bool:
-    stays = tensor.where.unplaced
-    return stays and tensor.role == "made"
-
-
-def _hit(file: LintedFile, maker: Call, pair: Pair) -> Hit:
-    return Hit(
-        maker.node,
-        {"made": short(maker.node)},
-        (_meets(file, pair),),
-        lambda: _repair(file, maker, pair),
-    )
-
-
-def _repair(file: LintedFile, maker: Call, pair: Pair) -> Repair | None:
-    device = symbol_expression(file, maker.around, pair.placed.where, maker.node)
-    if device is None or maker.name not in FUNCTIONS["factories"] | {"tensor", "as_tensor"}:
-        return None
-    if any(isinstance(each, ast.Starred) for each in maker.node.args):
-        return None
-    text = with_keyword(file.script, maker.node, "device", device)
-    return Repair(RULE.phrase("fix", device=device), text)
+    yield from unplaced(file, RULE, lambda met: not on_a_gpu(met))
 
 
 _CHINESE = """张量创建时没有写 `device=`，随后与有设备的张量相遇。
