@@ -108,6 +108,7 @@ def test_a_program_that_is_no_python_is_passed_over(tmp_path):
         ("self.part.table.data = made()\nnote(self.part.table)", ["unknown"]),
         ("a = x.mean() * dict(one=x).get('one')\nnote(a)", ["unknown"]),
         ("a = x\na.data = made()\nnote(x)\nnote(a)", ["unknown", "default"]),
+        ("a = x if flag else y\na.data = made()\nb = torch.relu(x)\nnote(b)", ["unknown"]),
         ("with torch.device('cuda:1'):\n    a = self.part.plain()\n    note(a)", ["unknown"]),
         ("with torch.device('cuda:1'):\n    a = self.part.level\n    note(a)", ["unknown"]),
         ("with torch.device('cuda:1'):\n    a = torch.as_tensor(x)\n    note(a)", ["unknown"]),

@@ -1233,7 +1233,10 @@ class _Run:
         """`owner.data = value` sends a tensor elsewhere, under all its names."""
         before = self.value(owner, environment)
         if not isinstance(before, Tensor):
+            _forget_aliases(environment, before)
             return
+        if before.where.kind not in ("literal", "default", "same") or len(before.where.of) > 1:
+            _forget_aliases(environment, None)  # one of several, and nobody knows which
         _forget_place(environment, before.where)
         match owner:
             case ast.Name(id=name):
@@ -1576,6 +1579,17 @@ def _handed_on(node: ast.Call) -> list[str]:
     owner = node.func.value if isinstance(node.func, ast.Attribute) else None
     given = (owner, *node.args, *(each.value for each in node.keywords))
     return [each.id for each in given if isinstance(each, ast.Name)]
+
+
+def _forget_aliases(environment: Environment, sent: Any) -> None:
+    """What may be another name of something that is sent elsewhere: that argument, or else every tensor and
+    argument.
+    """
+    if isinstance(sent, Given):
+        environment[sent.symbol] = UNTOLD_VALUE
+    for name, value in environment.items():
+        if value == sent or (not isinstance(sent, Given) and isinstance(value, Tensor | Given)):
+            environment[name] = Tensor(NOWHERE) if isinstance(value, Tensor) else UNTOLD_VALUE
 
 
 def _forget_place(environment: Environment, where: Where) -> None:
