@@ -15,11 +15,12 @@ from typing import Any
 from evidence.found.case import Case, cases
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "found"
-SEVERITIES = ("inference", "training", "tight")
+SEVERITIES = ("inference", "training", "tight", "deprecated")
 TITLES = {
     "inference": "Inference and generation",
     "training": "Losses and training",
     "tight": "Only where the budget of the first GPU ends inside an embedding",
+    "deprecated": "Old pipelines, most of them deprecated",
 }
 _CLASSES = 12
 _HEAD = """\
