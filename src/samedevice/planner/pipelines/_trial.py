@@ -66,6 +66,8 @@ class PipelineProfile:
     """Of components that say so: arguments that hooks must not copy."""
     made: Picture
     """What one call came to: the pipeline's own size and frames where none were asked for."""
+    wishes: Mapping[str, Any]
+    """Arguments of the call that ask for it, by their names; a prompt for each picture."""
 
 
 def profile_pipeline(source: PipelineSource, picture: Picture) -> PipelineProfile:
@@ -83,6 +85,7 @@ def profile_pipeline(source: PipelineSource, picture: Picture) -> PipelineProfil
         trial.tiles,
         trial.skipped,
         trial.made,
+        trial.wishes,
     )
 
 
@@ -281,6 +284,7 @@ class _Trial(Trial):
         self.tiles = False
         self.skipped: dict[str, tuple[str, ...]] = {}
         self.made = picture
+        self.wishes: dict[str, Any] = {}
         self._running: str | None = None
         self._base = 0
 
@@ -333,24 +337,12 @@ class _Trial(Trial):
         return dispatch_model(model, device_map=place, force_hooks=True, skip_keys=skipped)
 
     def _call(self, pipe: Any) -> None:
-        known = inspect.signature(pipe.__call__).parameters
-        asked: dict[str, Any] = {"num_inference_steps": _STEPS, "output_type": "pt"}
-        if "prompt" in known:
-            asked["prompt"] = ["a"] * self.picture.batch
-        else:
-            asked["batch_size"] = self.picture.batch
-        if self.picture.size is not None:
-            width, height = self.picture.size
-            if not {"width", "height"} <= set(known):
-                raise UsageError(Phrase("pipeline.one-size", architecture=self.source.kind))
-            asked |= {"width": width, "height": height}
-        if self.picture.frames is not None:
-            if "num_frames" not in known:
-                raise UsageError(Phrase("pipeline.no-frames", architecture=self.source.kind))
-            asked["num_frames"] = self.picture.frames
+        known = frozenset(inspect.signature(pipe.__call__).parameters)
+        self.wishes = self._wishes(known)
+        shortened = {"num_inference_steps": _STEPS, "output_type": "pt"}
         handles = self._watched(pipe) if self.watch else []
         try:
-            made = pipe(**{name: value for name, value in asked.items() if name in known})
+            made = pipe(**self.wishes, **{name: shortened[name] for name in shortened.keys() & known})
             self.made = _seen(made, self.picture)
             if self.expected is not None and self.made != self.expected:
                 self.different = Phrase(
@@ -361,6 +353,25 @@ class _Trial(Trial):
         finally:
             for handle in handles:
                 handle.remove()
+
+    def _wishes(self, known: frozenset[str]) -> dict[str, Any]:
+        """The picture as arguments of a call that takes these."""
+        asked: dict[str, Any] = {}
+        if "prompt" in known:
+            asked["prompt"] = ["a"] * self.picture.batch
+        elif "batch_size" in known:
+            asked["batch_size"] = self.picture.batch
+        elif self.picture.batch > 1:
+            raise UsageError(Phrase("pipeline.no-batch", architecture=self.source.kind))
+        if self.picture.size is not None:
+            if not {"width", "height"} <= known:
+                raise UsageError(Phrase("pipeline.one-size", architecture=self.source.kind))
+            asked["width"], asked["height"] = self.picture.size
+        if self.picture.frames is not None:
+            if "num_frames" not in known:
+                raise UsageError(Phrase("pipeline.no-frames", architecture=self.source.kind))
+            asked["num_frames"] = self.picture.frames
+        return asked
 
     def _watched(self, pipe: Any) -> list[Any]:
         """What tells which component runs: any of its modules, since some have other methods than forward."""

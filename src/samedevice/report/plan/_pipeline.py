@@ -26,6 +26,7 @@ from samedevice.report.gpu_bars import amounts, bar, labelled, signs
 from samedevice.report.plan._document import SCHEMA, trial
 from samedevice.report.plan._drawing import left
 from samedevice.report.plan._facts import FINDINGS_SHOWN, count_text, found_in, machine_lines, outside_bytes
+from samedevice.report.plan._loading import prepared
 from samedevice.report.shown import Findings
 from samedevice.report.terminal import finding_text
 
@@ -39,14 +40,17 @@ import torch
 {imports}
 MODEL = {path!r}
 {load}
-prompt = " ".join(sys.argv[1:]) or "a lighthouse in the evening"
-made = pipe([prompt] * {batch}{asked})
+{prompt}made = pipe({asked})
 if hasattr(made, "images"):
     for number, image in enumerate(made.images):
         image.save(f"picture-{{number}}.png")
 else:
-    diffusers.utils.export_to_video(made.frames[0], "film.mp4")
+    for number, frames in enumerate(made.frames):
+        diffusers.utils.export_to_video(frames, f"film-{{number}}.mp4")
 '''
+_PROMPT = """\
+prompt = " ".join(sys.argv[1:]) or "a lighthouse in the evening"
+"""
 _PLACED = """\
 PLACES = {{
 {entries}}}
@@ -61,13 +65,6 @@ def load(name):
 
 parts = {{name: load(name) for name in PLACES}}
 pipe = diffusers.{kind}.from_pretrained(MODEL, {argument}, **parts)"""
-_EXPANDABLE = """
-import os
-import sys
-
-# Without it torch's allocator leaves gaps, and runs out of memory. Before torch is imported.
-os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
-"""
 
 
 def pipeline_shown(plan: PipelinePlan, language: Language, *, ascii_only: bool = False) -> Group:
@@ -235,10 +232,10 @@ def pipeline_lines(plan: PipelinePlan) -> Iterator[str]:
 
 def pipeline_script(plan: PipelinePlan) -> str:
     """A program that loads the pipeline by this plan and makes a picture."""
-    source, picture = plan.source, plan.picture
-    template, proof = _SCRIPT, plan.last_proof
-    if proof is not None and proof.expandable:
-        template = template.replace("\nimport sys\n", _EXPANDABLE, 1)
+    source, wishes = plan.source, plan.profile.wishes
+    template = prepared(_SCRIPT, plan.last_proof)
+    if "prompt" not in wishes:
+        template = template.replace("import sys\n\n", "", 1)
     if plan.chosen is not None:
         imports = ""
         opened = f"pipe = diffusers.{loader_name(source)}.from_pretrained(MODEL, {_argument(plan)})"
@@ -250,10 +247,16 @@ def pipeline_script(plan: PipelinePlan) -> str:
             for name, gpu in plan.placement.gpus.items()
         )
         load = _PLACED.format(entries=entries, argument=_argument(plan), kind=loader_name(source))
-    asked = "" if picture.size is None else f", width={picture.size[0]}, height={picture.size[1]}"
-    if picture.frames is not None:
-        asked += f", num_frames={picture.frames}"
-    return template.format(path=source.path, imports=imports, load=load, batch=picture.batch, asked=asked)
+    said = {name: repr(value) for name, value in wishes.items()}
+    if "prompt" in wishes:
+        said["prompt"] = f"[prompt] * {len(wishes['prompt'])}"
+    return template.format(
+        path=source.path,
+        imports=imports,
+        load=load,
+        prompt=_PROMPT if "prompt" in wishes else "",
+        asked=", ".join(f"{name}={value}" for name, value in said.items()),
+    )
 
 
 def _argument(plan: PipelinePlan) -> str:
