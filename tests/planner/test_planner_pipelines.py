@@ -7,7 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from samedevice.cli.commands.plan import app as command
 from samedevice.errors import UsageError
 from samedevice.machines import parse_machine
 from samedevice.planner.pipelines import (
@@ -21,7 +23,7 @@ from samedevice.planner.pipelines import (
 )
 from samedevice.planner.pipelines._offload import OFFLOADS, tiled
 from samedevice.report import render
-from samedevice.report.plan import pipeline_document
+from samedevice.report.plan import pipeline_document, pipeline_script
 
 SMALL = {
     "text_encoder": {
@@ -139,7 +141,6 @@ def run_script(plan, machine, monkeypatch, tmp_path):
     import diffusers
 
     from samedevice.planner.pipelines import _trial
-    from samedevice.report.plan import pipeline_script
     from samedevice.runtime import VirtualMachine
 
     own, stand_ins = getattr(diffusers, plan.source.kind), _trial._stand_ins(plan.source)
@@ -154,13 +155,48 @@ def run_script(plan, machine, monkeypatch, tmp_path):
 
 def test_a_film_has_the_frames_that_were_asked_for_wherever_its_components_are(films, monkeypatch, tmp_path):
     pytest.importorskip("diffusers")
-    asked = Picture(size=(128, 64), frames=9)
+    asked = Picture(batch=2, size=(128, 64), frames=9)
     plan = place_pipeline(str(films), parse_machine("2x8GB"), asked)
     assert plan.proved, plan.proof
     assert plan.profile.made == asked
     assert plan.profile.skipped == {"vae": ("feat_cache", "feat_idx")}
     run_script(plan, "2x8GB", monkeypatch, tmp_path)
-    assert (tmp_path / "film.mp4").is_file()
+    assert {file.name for file in tmp_path.glob("*.mp4")} == {"film-0.mp4", "film-1.mp4"}
+
+
+def test_a_script_names_the_arguments_of_the_call(folder, monkeypatch, tmp_path):
+    diffusers = pytest.importorskip("diffusers")
+    own = diffusers.FluxPipeline.__call__
+
+    def call(
+        self, image=None, prompt=None, width=None, height=None, output_type="pil", num_inference_steps=2
+    ):
+        assert image is None
+        return own(self, prompt, width=width, height=height, output_type=output_type, num_inference_steps=2)
+
+    monkeypatch.setattr(diffusers.FluxPipeline, "__call__", call)
+    plan = place_pipeline(str(folder), parse_machine("2x8GB"), Picture(2, (64, 64)))
+    run_script(plan, "2x8GB", monkeypatch, tmp_path)
+    assert (tmp_path / "picture-1.png").is_file()
+
+
+def test_a_pipeline_without_prompt_gets_a_batch(monkeypatch, tmp_path):
+    diffusers = pytest.importorskip("diffusers")
+    unet = diffusers.UNet2DModel(
+        sample_size=8, block_out_channels=(32,), layers_per_block=1, down_block_types=("DownBlock2D",),
+        up_block_types=("UpBlock2D",),
+    )  # fmt: skip
+    made = diffusers.DDPMPipeline(unet=unet, scheduler=diffusers.DDPMScheduler())
+    made.save_pretrained(tmp_path / "tiny")
+    steps = diffusers.DDPMScheduler.set_timesteps
+    monkeypatch.setattr(diffusers.DDPMScheduler, "set_timesteps", lambda self, count: steps(self, 2))
+    # This pipeline makes NumPy arrays of what it computes, which knows no bfloat16.
+    plan = place_pipeline(str(tmp_path / "tiny"), parse_machine("1x8GB"), Picture(batch=2), dtype="float32")
+    assert plan.proved, plan.proof
+    assert plan.profile.wishes == {"batch_size": 2}
+    assert "sys" not in pipeline_script(plan)
+    run_script(plan, "1x8GB", monkeypatch, tmp_path)
+    assert (tmp_path / "picture-1.png").is_file()
 
 
 def test_what_makes_something_else_where_it_is_placed_does_not_hold(films, monkeypatch):
@@ -171,6 +207,20 @@ def test_what_makes_something_else_where_it_is_placed_does_not_hold(films, monke
     assert plan.proof.different is not None
     assert "9 frames" in render(plan.proof.different) and "3 frames" in render(plan.proof.different)
     assert not plan.proved
+
+
+def test_what_failed_its_proof_is_not_written(films, monkeypatch, tmp_path):
+    diffusers = pytest.importorskip("diffusers")
+    monkeypatch.setattr(diffusers.AutoencoderKLWan, "_skip_keys", None)
+    script, places = tmp_path / "film.py", tmp_path / "map.json"
+    asked = ["--image-size", "128x64", "--frames", "9", "--script", str(script), "--device-map", str(places)]
+    done = CliRunner().invoke(command, [str(films), "--machine", "2x8GB", *asked])
+    assert done.exit_code == 1, done.output
+    assert not script.exists()
+    assert not places.exists()
+    said = " ".join(done.output.split())
+    assert said.count("not written") == 2
+    assert f"{script}: no plan was proved" in said.replace("/ ", "/")
 
 
 def test_a_pipeline_that_makes_pictures_takes_no_frames(folder):
