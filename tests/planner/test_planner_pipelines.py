@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,10 @@ from samedevice.planner.pipelines import (
     place_whole,
 )
 from samedevice.planner.pipelines._offload import OFFLOADS, tiled
-from samedevice.report import render
-from samedevice.report.plan import pipeline_document, pipeline_script
+from samedevice.report import error_text, render
+from samedevice.report.plain import plain_text
+from samedevice.report.plan import pipeline_document, pipeline_script, pipeline_shown
+from samedevice.report.web import pipeline_page
 
 SMALL = {
     "text_encoder": {
@@ -248,6 +251,14 @@ def test_where_no_placement_fits_an_offload_is_tried_and_its_script_runs(monkeyp
         "method": "enable_model_cpu_offload", "arguments": {}, "device": "cuda:0", "vae_tiling": False,
     }  # fmt: skip
     assert said["passed_over"] == []
+    (device,) = said["devices"]
+    assert device["weights"] is device["working"] is device["planned_peak"] is None
+    assert device["measured_peak"] == plan.shares[0].peak.allocated
+    words = shown(plan)
+    assert "fits with an offload" in words and "does not fit" not in words
+    assert "in use" in words and "0 B" not in words
+    page = pipeline_page(plan, "en", version="0")
+    assert "fits with an offload, and is proved" in page and "does not fit" not in page
     run_script(plan, "1x2GB", monkeypatch, tmp_path)
     assert (tmp_path / "picture-0.png").is_file()
 
@@ -267,6 +278,113 @@ def test_an_autoencoder_that_needs_too_much_works_on_tiles(tmp_path):
     assert plan.chosen is not None
     assert plan.chosen.offload.tiled
     assert plan.shares[0].peak.allocated < budget
+
+
+def test_an_offload_keeps_all_weights_on_the_host(folder):
+    pytest.importorskip("diffusers")
+    machine = replace(parse_machine("1x1030MiB"), host_memory=1 << 20)
+    asked = {"picture": Picture(size=(64, 64)), "reserve": (1030 << 20) - (200 << 10)}
+    plan = place_pipeline(str(folder), machine, **asked)
+    assert not plan.fits and not plan.offloads
+    assert plan.host_lacks == plan.weights - (1 << 20) > 0
+    assert "keeps all weights on the host" in shown(plan)
+    assert place_pipeline(str(folder), replace(machine, host_memory=1 << 30), **asked).offloads
+
+
+def test_an_offload_that_lacks_memory_by_calculation_is_passed_over(tmp_path):
+    pytest.importorskip("diffusers")
+    values = {**SMALL, "text_encoder_2": {**SMALL["text_encoder_2"], "d_ff": 200_000}}
+    folder = small("FLUX.1-schnell", values, tmp_path)
+    budget = 50 << 20
+    plan = place_pipeline(
+        str(folder), parse_machine("1x2GB"), Picture(size=(64, 64)), reserve=(2 << 30) - budget
+    )
+    first, *tried = plan.offloads
+    assert first.offload.whole and first.proof is None
+    most = max(load_of([each]) for each in plan.components)
+    assert first.room == budget - most < 0
+    assert all(each.proof is not None for each in tried)
+    assert "enable_model_cpu_offload(): needs" in pipeline_document(plan, "en")["passed_over"][0]
+
+
+def test_advice_goes_to_what_is_too_large(folder, tmp_path):
+    pytest.importorskip("diffusers")
+    picture = Picture(batch=2, size=(512, 512))
+    whole = place_pipeline(str(folder), parse_machine("1x8GB"), picture)
+    most = {each.name: each.working for each in whole.components}
+    assert most["vae"] > most["transformer"] > 5 << 20
+    asked = {"picture": picture, "reserve": (2 << 30) - (4 << 20)}
+    plan = place_pipeline(str(folder), parse_machine("2x2GB"), **asked)
+    assert not plan.proved
+    said = [render(way) for way in plan.ways_out]
+    for name, working in most.items():
+        assert any(each.startswith(f"{name} needs") for each in said) == (working > 4 << 20)
+    assert any(each.endswith("--batch, --image-size") for each in said)
+    assert any("enable_tiling" in each for each in said)
+    assert not any("device_map" in each for each in said)
+
+    heavy = small(
+        "FLUX.1-schnell", {**SMALL, "text_encoder": {**SMALL["text_encoder"], "vocab_size": 900_000}},
+        tmp_path / "heavy",
+    )  # fmt: skip
+    for machine, cut in (("1x2GB", False), ("2x2GB", True)):
+        said = [render(way) for way in place_pipeline(str(heavy), parse_machine(machine), **asked).ways_out]
+        assert any(each.startswith("text_encoder alone needs") for each in said)
+        assert any("text_encoder by itself can be cut" in each for each in said) == cut
+
+
+def test_what_is_made_is_told_where_it_is_not_what_was_asked_for(films):
+    pytest.importorskip("diffusers")
+    plan = place_pipeline(str(films), parse_machine("2x8GB"), Picture(size=(128, 64), frames=10))
+    assert plan.profile.made.frames == 9
+    assert "1 film of 128x64, 9 frames; prompts of full length" in shown(plan)
+    assert "asked for 128x64, 10 frames, the pipeline makes 128x64, 9 frames" in shown(plan)
+    assert plan.proved
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (lambda folder: (folder / "vae" / "config.json").write_text("{"), "vae/config.json is no conf"),
+        (lambda folder: (folder / "vae" / "config.json").write_text("[]"), "vae/config.json is no conf"),
+        (lambda folder: (folder / "vae" / "config.json").unlink(), "vae/config.json is missing: vae is"),
+        (lambda folder: index(folder, vae=["diffusers", "NoSuch"]), "has no NoSuch, which"),
+        (lambda folder: index(folder, _class_name="NoPipeline"), "has no NoPipeline, which"),
+        (
+            lambda folder: (folder / "vae" / "config.json").write_text('{"down_block_types": ["What"]}'),
+            "vae/config.json describes what cannot be loaded",
+        ),
+    ],
+)  # fmt: skip
+def test_a_broken_pipeline_names_its_file(folder, broken, said):
+    pytest.importorskip("diffusers")
+    broken(folder)
+    told = refused(folder, Picture(size=(64, 64)))
+    assert said in told and str(folder) in told
+
+
+def refused(folder, picture) -> str:
+    """The message of a refusal."""
+    with pytest.raises(UsageError) as raised:
+        place_pipeline(str(folder), parse_machine("2x8GB"), picture)
+    return error_text(raised.value, "en")
+
+
+def index(folder, **values):
+    """Write these into a pipeline's index."""
+    file = folder / "model_index.json"
+    file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), **values}), "utf-8")
+
+
+def test_a_size_that_the_pipeline_refuses_is_no_fault_of_its_code(films):
+    pytest.importorskip("diffusers")
+    assert "does not make 100x60: ValueError" in refused(films, Picture(size=(100, 60)))
+    assert "0x0 is no size" in refused(films, Picture(size=(0, 0)))
+
+
+def shown(plan) -> str:
+    """As on a wide terminal."""
+    return plain_text(pipeline_shown(plan, "en"), 1000)
 
 
 def test_offloads_are_written_as_they_are_asked_for():
