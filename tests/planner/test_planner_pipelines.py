@@ -232,14 +232,19 @@ def test_a_pipeline_that_makes_pictures_takes_no_frames(folder):
         place_pipeline(str(folder), parse_machine("2x8GB"), Picture(frames=9))
 
 
-def test_where_no_placement_fits_an_offload_is_tried_and_its_script_runs(monkeypatch, tmp_path):
-    pytest.importorskip("diffusers")
-    long = {"vocab_size": 400_000}  # two encoders whose weights are most of the pipeline
+@pytest.fixture
+def long_texts(tmp_path) -> Path:
+    """A pipeline with two encoders whose weights are most of it."""
+    long = {"vocab_size": 400_000}
     values = {**SMALL, **{name: {**SMALL[name], **long} for name in ("text_encoder", "text_encoder_2")}}
-    folder = small("FLUX.1-schnell", values, tmp_path)
+    return small("FLUX.1-schnell", values, tmp_path)
+
+
+def test_where_no_placement_fits_an_offload_is_tried_and_its_script_runs(long_texts, monkeypatch, tmp_path):
+    pytest.importorskip("diffusers")
     budget = 48 << 20
     asked = {"picture": Picture(size=(64, 64)), "reserve": (2 << 30) - budget}
-    plan = place_pipeline(str(folder), parse_machine("1x2GB"), **asked)
+    plan = place_pipeline(str(long_texts), parse_machine("1x2GB"), **asked)
     assert not plan.fits
     assert plan.chosen is not None
     assert plan.chosen.offload.whole
@@ -280,20 +285,20 @@ def test_an_autoencoder_that_needs_too_much_works_on_tiles(tmp_path):
     assert plan.shares[0].peak.allocated < budget
 
 
-def test_an_offload_keeps_all_weights_on_the_host(folder):
+def test_an_offload_keeps_all_weights_on_the_host(long_texts):
     pytest.importorskip("diffusers")
-    machine = replace(parse_machine("1x1030MiB"), host_memory=1 << 20)
-    asked = {"picture": Picture(size=(64, 64)), "reserve": (1030 << 20) - (200 << 10)}
-    plan = place_pipeline(str(folder), machine, **asked)
+    machine = replace(parse_machine("1x2GB"), host_memory=16 << 20)
+    asked = {"picture": Picture(size=(64, 64)), "reserve": (2 << 30) - (48 << 20)}
+    plan = place_pipeline(str(long_texts), machine, **asked)
     assert not plan.fits and not plan.offloads
-    assert plan.host_lacks == plan.weights - (1 << 20) > 0
+    assert plan.host_lacks == plan.weights - (16 << 20) > 0
     assert "keeps all weights on the host" in shown(plan)
-    assert place_pipeline(str(folder), replace(machine, host_memory=1 << 30), **asked).offloads
+    assert place_pipeline(str(long_texts), replace(machine, host_memory=1 << 30), **asked).chosen
 
 
 def test_an_offload_that_lacks_memory_by_calculation_is_passed_over(tmp_path):
     pytest.importorskip("diffusers")
-    values = {**SMALL, "text_encoder_2": {**SMALL["text_encoder_2"], "d_ff": 200_000}}
+    values = {**SMALL, "text_encoder_2": {**SMALL["text_encoder_2"], "vocab_size": 900_000}}
     folder = small("FLUX.1-schnell", values, tmp_path)
     budget = 50 << 20
     plan = place_pipeline(
@@ -312,7 +317,7 @@ def test_advice_goes_to_what_is_too_large(folder, tmp_path):
     picture = Picture(batch=2, size=(512, 512))
     whole = place_pipeline(str(folder), parse_machine("1x8GB"), picture)
     most = {each.name: each.working for each in whole.components}
-    assert most["vae"] > most["transformer"] > 5 << 20
+    assert most["vae"] > 4 << 20 > most["text_encoder"]
     asked = {"picture": picture, "reserve": (2 << 30) - (4 << 20)}
     plan = place_pipeline(str(folder), parse_machine("2x2GB"), **asked)
     assert not plan.proved
