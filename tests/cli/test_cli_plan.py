@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from typer.testing import CliRunner
+
+from samedevice.cli.commands.plan import app as command
+from samedevice.planner.inference import PlacementPlan
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 128,
@@ -92,6 +96,29 @@ def test_wrong_wishes_for_training(shell, model, words, said):
     done = plan(shell, model, *words)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--context", "4096"), ("--new-tokens", "8"), ("--objective", "gpus"), ("--seconds", "30"),
+        ("--method", "lora"), ("--batch", "max"),
+    ],
+)  # fmt: skip
+def test_a_pipeline_refuses_what_does_nothing_for_it(shell, words):
+    done = plan(shell, "FLUX.1-schnell", *words)
+    assert done.returncode == 2
+    assert f"{words[0]}" in done.stderr and "is for models of transformers" in done.stderr
+
+
+def test_what_failed_its_proof_is_not_written(model, monkeypatch, tmp_path):
+    monkeypatch.setattr(PlacementPlan, "proved", False)
+    files = [tmp_path / name for name in ("map.json", "load.py")]
+    asked = ["--device-map", str(files[0]), "--script", str(files[1])]
+    done = CliRunner().invoke(command, [str(model), "--machine", "2x2GB", "--context", "256", *asked])
+    assert done.exit_code == 1, done.output
+    assert not any(file.exists() for file in files)
+    assert done.output.count("no plan was proved") == 2
 
 
 def test_a_model_makes_no_film(shell, model):

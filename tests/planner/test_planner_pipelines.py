@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from samedevice.cli.commands.plan import app as command
 from samedevice.errors import UsageError
 from samedevice.machines import parse_machine
 from samedevice.planner.pipelines import (
@@ -20,8 +23,10 @@ from samedevice.planner.pipelines import (
     place_whole,
 )
 from samedevice.planner.pipelines._offload import OFFLOADS, tiled
-from samedevice.report import render
-from samedevice.report.plan import pipeline_document
+from samedevice.report import error_text, render
+from samedevice.report.plain import plain_text
+from samedevice.report.plan import pipeline_document, pipeline_script, pipeline_shown
+from samedevice.report.web import pipeline_page
 
 SMALL = {
     "text_encoder": {
@@ -139,7 +144,6 @@ def run_script(plan, machine, monkeypatch, tmp_path):
     import diffusers
 
     from samedevice.planner.pipelines import _trial
-    from samedevice.report.plan import pipeline_script
     from samedevice.runtime import VirtualMachine
 
     own, stand_ins = getattr(diffusers, plan.source.kind), _trial._stand_ins(plan.source)
@@ -154,13 +158,48 @@ def run_script(plan, machine, monkeypatch, tmp_path):
 
 def test_a_film_has_the_frames_that_were_asked_for_wherever_its_components_are(films, monkeypatch, tmp_path):
     pytest.importorskip("diffusers")
-    asked = Picture(size=(128, 64), frames=9)
+    asked = Picture(batch=2, size=(128, 64), frames=9)
     plan = place_pipeline(str(films), parse_machine("2x8GB"), asked)
     assert plan.proved, plan.proof
     assert plan.profile.made == asked
     assert plan.profile.skipped == {"vae": ("feat_cache", "feat_idx")}
     run_script(plan, "2x8GB", monkeypatch, tmp_path)
-    assert (tmp_path / "film.mp4").is_file()
+    assert {file.name for file in tmp_path.glob("*.mp4")} == {"film-0.mp4", "film-1.mp4"}
+
+
+def test_a_script_names_the_arguments_of_the_call(folder, monkeypatch, tmp_path):
+    diffusers = pytest.importorskip("diffusers")
+    own = diffusers.FluxPipeline.__call__
+
+    def call(
+        self, image=None, prompt=None, width=None, height=None, output_type="pil", num_inference_steps=2
+    ):
+        assert image is None
+        return own(self, prompt, width=width, height=height, output_type=output_type, num_inference_steps=2)
+
+    monkeypatch.setattr(diffusers.FluxPipeline, "__call__", call)
+    plan = place_pipeline(str(folder), parse_machine("2x8GB"), Picture(2, (64, 64)))
+    run_script(plan, "2x8GB", monkeypatch, tmp_path)
+    assert (tmp_path / "picture-1.png").is_file()
+
+
+def test_a_pipeline_without_prompt_gets_a_batch(monkeypatch, tmp_path):
+    diffusers = pytest.importorskip("diffusers")
+    unet = diffusers.UNet2DModel(
+        sample_size=8, block_out_channels=(32,), layers_per_block=1, down_block_types=("DownBlock2D",),
+        up_block_types=("UpBlock2D",),
+    )  # fmt: skip
+    made = diffusers.DDPMPipeline(unet=unet, scheduler=diffusers.DDPMScheduler())
+    made.save_pretrained(tmp_path / "tiny")
+    steps = diffusers.DDPMScheduler.set_timesteps
+    monkeypatch.setattr(diffusers.DDPMScheduler, "set_timesteps", lambda self, count: steps(self, 2))
+    # This pipeline makes NumPy arrays of what it computes, which knows no bfloat16.
+    plan = place_pipeline(str(tmp_path / "tiny"), parse_machine("1x8GB"), Picture(batch=2), dtype="float32")
+    assert plan.proved, plan.proof
+    assert plan.profile.wishes == {"batch_size": 2}
+    assert "sys" not in pipeline_script(plan)
+    run_script(plan, "1x8GB", monkeypatch, tmp_path)
+    assert (tmp_path / "picture-1.png").is_file()
 
 
 def test_what_makes_something_else_where_it_is_placed_does_not_hold(films, monkeypatch):
@@ -173,20 +212,39 @@ def test_what_makes_something_else_where_it_is_placed_does_not_hold(films, monke
     assert not plan.proved
 
 
+def test_what_failed_its_proof_is_not_written(films, monkeypatch, tmp_path):
+    diffusers = pytest.importorskip("diffusers")
+    monkeypatch.setattr(diffusers.AutoencoderKLWan, "_skip_keys", None)
+    script, places = tmp_path / "film.py", tmp_path / "map.json"
+    asked = ["--image-size", "128x64", "--frames", "9", "--script", str(script), "--device-map", str(places)]
+    done = CliRunner().invoke(command, [str(films), "--machine", "2x8GB", *asked])
+    assert done.exit_code == 1, done.output
+    assert not script.exists()
+    assert not places.exists()
+    said = " ".join(done.output.split())
+    assert said.count("not written") == 2
+    assert f"{script}: no plan was proved" in said.replace("/ ", "/")
+
+
 def test_a_pipeline_that_makes_pictures_takes_no_frames(folder):
     pytest.importorskip("diffusers")
     with pytest.raises(UsageError):
         place_pipeline(str(folder), parse_machine("2x8GB"), Picture(frames=9))
 
 
-def test_where_no_placement_fits_an_offload_is_tried_and_its_script_runs(monkeypatch, tmp_path):
-    pytest.importorskip("diffusers")
-    long = {"vocab_size": 400_000}  # two encoders whose weights are most of the pipeline
+@pytest.fixture
+def long_texts(tmp_path) -> Path:
+    """A pipeline with two encoders whose weights are most of it."""
+    long = {"vocab_size": 400_000}
     values = {**SMALL, **{name: {**SMALL[name], **long} for name in ("text_encoder", "text_encoder_2")}}
-    folder = small("FLUX.1-schnell", values, tmp_path)
+    return small("FLUX.1-schnell", values, tmp_path)
+
+
+def test_where_no_placement_fits_an_offload_is_tried_and_its_script_runs(long_texts, monkeypatch, tmp_path):
+    pytest.importorskip("diffusers")
     budget = 48 << 20
     asked = {"picture": Picture(size=(64, 64)), "reserve": (2 << 30) - budget}
-    plan = place_pipeline(str(folder), parse_machine("1x2GB"), **asked)
+    plan = place_pipeline(str(long_texts), parse_machine("1x2GB"), **asked)
     assert not plan.fits
     assert plan.chosen is not None
     assert plan.chosen.offload.whole
@@ -198,6 +256,14 @@ def test_where_no_placement_fits_an_offload_is_tried_and_its_script_runs(monkeyp
         "method": "enable_model_cpu_offload", "arguments": {}, "device": "cuda:0", "vae_tiling": False,
     }  # fmt: skip
     assert said["passed_over"] == []
+    (device,) = said["devices"]
+    assert device["weights"] is device["working"] is device["planned_peak"] is None
+    assert device["measured_peak"] == plan.shares[0].peak.allocated
+    words = shown(plan)
+    assert "fits with an offload" in words and "does not fit" not in words
+    assert "in use" in words and "0 B" not in words
+    page = pipeline_page(plan, "en", version="0")
+    assert "fits with an offload, and is proved" in page and "does not fit" not in page
     run_script(plan, "1x2GB", monkeypatch, tmp_path)
     assert (tmp_path / "picture-0.png").is_file()
 
@@ -217,6 +283,113 @@ def test_an_autoencoder_that_needs_too_much_works_on_tiles(tmp_path):
     assert plan.chosen is not None
     assert plan.chosen.offload.tiled
     assert plan.shares[0].peak.allocated < budget
+
+
+def test_an_offload_keeps_all_weights_on_the_host(long_texts):
+    pytest.importorskip("diffusers")
+    machine = replace(parse_machine("1x2GB"), host_memory=16 << 20)
+    asked = {"picture": Picture(size=(64, 64)), "reserve": (2 << 30) - (48 << 20)}
+    plan = place_pipeline(str(long_texts), machine, **asked)
+    assert not plan.fits and not plan.offloads
+    assert plan.host_lacks == plan.weights - (16 << 20) > 0
+    assert "keeps all weights on the host" in shown(plan)
+    assert place_pipeline(str(long_texts), replace(machine, host_memory=1 << 30), **asked).chosen
+
+
+def test_an_offload_that_lacks_memory_by_calculation_is_passed_over(tmp_path):
+    pytest.importorskip("diffusers")
+    values = {**SMALL, "text_encoder_2": {**SMALL["text_encoder_2"], "vocab_size": 900_000}}
+    folder = small("FLUX.1-schnell", values, tmp_path)
+    budget = 50 << 20
+    plan = place_pipeline(
+        str(folder), parse_machine("1x2GB"), Picture(size=(64, 64)), reserve=(2 << 30) - budget
+    )
+    first, *tried = plan.offloads
+    assert first.offload.whole and first.proof is None
+    most = max(load_of([each]) for each in plan.components)
+    assert first.room == budget - most < 0
+    assert all(each.proof is not None for each in tried)
+    assert "enable_model_cpu_offload(): needs" in pipeline_document(plan, "en")["passed_over"][0]
+
+
+def test_advice_goes_to_what_is_too_large(folder, tmp_path):
+    pytest.importorskip("diffusers")
+    picture = Picture(batch=2, size=(512, 512))
+    whole = place_pipeline(str(folder), parse_machine("1x8GB"), picture)
+    most = {each.name: each.working for each in whole.components}
+    assert most["vae"] > 4 << 20 > most["text_encoder"]
+    asked = {"picture": picture, "reserve": (2 << 30) - (4 << 20)}
+    plan = place_pipeline(str(folder), parse_machine("2x2GB"), **asked)
+    assert not plan.proved
+    said = [render(way) for way in plan.ways_out]
+    for name, working in most.items():
+        assert any(each.startswith(f"{name} needs") for each in said) == (working > 4 << 20)
+    assert any(each.endswith("--batch, --image-size") for each in said)
+    assert any("enable_tiling" in each for each in said)
+    assert not any("device_map" in each for each in said)
+
+    heavy = small(
+        "FLUX.1-schnell", {**SMALL, "text_encoder": {**SMALL["text_encoder"], "vocab_size": 900_000}},
+        tmp_path / "heavy",
+    )  # fmt: skip
+    for machine, cut in (("1x2GB", False), ("2x2GB", True)):
+        said = [render(way) for way in place_pipeline(str(heavy), parse_machine(machine), **asked).ways_out]
+        assert any(each.startswith("text_encoder alone needs") for each in said)
+        assert any("text_encoder by itself can be cut" in each for each in said) == cut
+
+
+def test_what_is_made_is_told_where_it_is_not_what_was_asked_for(films):
+    pytest.importorskip("diffusers")
+    plan = place_pipeline(str(films), parse_machine("2x8GB"), Picture(size=(128, 64), frames=10))
+    assert plan.profile.made.frames == 9
+    assert "1 film of 128x64, 9 frames; prompts of full length" in shown(plan)
+    assert "asked for 128x64, 10 frames, the pipeline makes 128x64, 9 frames" in shown(plan)
+    assert plan.proved
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (lambda folder: (folder / "vae" / "config.json").write_text("{"), "vae/config.json is no conf"),
+        (lambda folder: (folder / "vae" / "config.json").write_text("[]"), "vae/config.json is no conf"),
+        (lambda folder: (folder / "vae" / "config.json").unlink(), "vae/config.json is missing: vae is"),
+        (lambda folder: index(folder, vae=["diffusers", "NoSuch"]), "has no NoSuch, which"),
+        (lambda folder: index(folder, _class_name="NoPipeline"), "has no NoPipeline, which"),
+        (
+            lambda folder: (folder / "vae" / "config.json").write_text('{"down_block_types": ["What"]}'),
+            "vae/config.json describes what cannot be loaded",
+        ),
+    ],
+)  # fmt: skip
+def test_a_broken_pipeline_names_its_file(folder, broken, said):
+    pytest.importorskip("diffusers")
+    broken(folder)
+    told = refused(folder, Picture(size=(64, 64)))
+    assert said in told and str(folder) in told
+
+
+def refused(folder, picture) -> str:
+    """The message of a refusal."""
+    with pytest.raises(UsageError) as raised:
+        place_pipeline(str(folder), parse_machine("2x8GB"), picture)
+    return error_text(raised.value, "en")
+
+
+def index(folder, **values):
+    """Write these into a pipeline's index."""
+    file = folder / "model_index.json"
+    file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), **values}), "utf-8")
+
+
+def test_a_size_that_the_pipeline_refuses_is_no_fault_of_its_code(films):
+    pytest.importorskip("diffusers")
+    assert "does not make 100x60: ValueError" in refused(films, Picture(size=(100, 60)))
+    assert "0x0 is no size" in refused(films, Picture(size=(0, 0)))
+
+
+def shown(plan) -> str:
+    """As on a wide terminal."""
+    return plain_text(pipeline_shown(plan, "en"), 1000)
 
 
 def test_offloads_are_written_as_they_are_asked_for():

@@ -35,7 +35,7 @@ from samedevice.planner.inference import (
 )
 from samedevice.planner.pipelines import Picture, is_pipeline, place_pipeline
 from samedevice.report import open_console, render
-from samedevice.report.gpu_bars import CHARACTERS
+from samedevice.report.gpu_bars import CHARACTERS, labelled
 from samedevice.report.plan import (
     CheckedMap,
     Plan,
@@ -47,7 +47,10 @@ from samedevice.report.plan import (
 )
 
 FITS, UNFIT = 0, 1
-
+CONTEXT, NEW_TOKENS = "2048", 128
+"""Where none are asked for."""
+METHOD, SHARDING = "full", "fsdp"
+"""Of training, likewise."""
 
 _MAX = "max"
 _DIGITS = 9
@@ -60,16 +63,16 @@ class Options:
     model: str
     machine: str
     batch: str
-    context: str
+    context: str | None
     images: int
     image_size: str | None
     seconds: int | None
     frames: int | None
-    new_tokens: int
+    new_tokens: int | None
     concurrent: int | None
     which: bool
     check: Path | None
-    objective: str
+    objective: str | None
     prices: Path | None
     reserve: str | None
     dtype: str | None
@@ -78,9 +81,9 @@ class Options:
     script: Path | None
     html: Path | None
     train: bool
-    method: str
+    method: str | None
     mode: str | None
-    sharding: str
+    sharding: str | None
     write: Path | None
     language: Language | None
 
@@ -118,17 +121,18 @@ def _train(options: Options, language: Language) -> int:
     other = (options.check, options.device_map, options.script, options.prices)
     if options.which or any(each is not None for each in other):
         raise UsageError(Phrase("train.not-with"))
-    if _MAX in (options.batch, options.context):
+    context = options.context or CONTEXT
+    if _MAX in (options.batch, context):
         raise UsageError(Phrase("train.no-max"))
-    batch, context = _number("batch", options.batch), _number("context", options.context)
+    batch, length = _number("batch", options.batch), _number("context", context)
     asked = TrainOptions(
         options.model,
         options.machine,
         batch,
-        context,
-        options.method,
+        length,
+        options.method or METHOD,
         options.mode,
-        options.sharding,
+        options.sharding or SHARDING,
         options.write,
         options.json,
         options.html,
@@ -147,8 +151,13 @@ def _pipeline(options: Options, language: Language) -> int:
         "--concurrent": options.concurrent is not None,
         "--images": bool(options.images),
         "--seconds": options.seconds is not None,
-        "--objective": options.objective != OBJECTIVES[0],
-        "max": _MAX in (options.batch, options.context),
+        "--objective": options.objective is not None,
+        "--context": options.context is not None,
+        "--new-tokens": options.new_tokens is not None,
+        "--method": options.method is not None,
+        "--mode": options.mode is not None,
+        "--sharding": options.sharding is not None,
+        "--batch max": options.batch == _MAX,
     }
     for name, given in other.items():
         if given:
@@ -171,19 +180,24 @@ def _pipeline(options: Options, language: Language) -> int:
 
         page = pipeline_page(plan, _page_language(options), version=samedevice.__version__)
         write_file(options.html, page)
-    if plan.fits and options.device_map is not None:
+    has_map = plan.proved and plan.fits
+    if has_map and options.device_map is not None:
         write_file(options.device_map, json.dumps(dict(plan.placement.gpus), indent=1) + "\n")
-    if (plan.fits or plan.chosen is not None) and options.script is not None:
+    if plan.proved and options.script is not None:
         write_file(options.script, pipeline_script(plan))
     _show(pipeline_shown(plan, language, ascii_only=_plain()))
-    # An offload has no map, so whoever asks for one gets none.
-    return FITS if plan.proved and (plan.fits or options.device_map is None) else UNFIT
+    if not plan.proved:
+        _tell_unwritten(options, language)
+    elif not has_map and options.device_map is not None:
+        _show(labelled([_unwritten(options.device_map, Phrase("pipeline.no-map"))], language))
+    return FITS if plan.proved and (has_map or options.device_map is None) else UNFIT
 
 
 def _plan(options: Options, workload: Workload, most: Axis | None, language: Language) -> int:
-    objective: Objective | None = next((each for each in OBJECTIVES if each == options.objective), None)
+    asked = options.objective or OBJECTIVES[0]
+    objective: Objective | None = next((each for each in OBJECTIVES if each == asked), None)
     if objective is None:
-        raise UsageError(Phrase("place.objective", given=options.objective, known=", ".join(OBJECTIVES)))
+        raise UsageError(Phrase("place.objective", given=asked, known=", ".join(OBJECTIVES)))
     machine = parse_machine(options.machine)
     prices = _prices(options)
     with _progress(language) as tell:
@@ -206,6 +220,8 @@ def _plan(options: Options, workload: Workload, most: Axis | None, language: Lan
     _write_files(options, plan, automatic)
     map_file = None if options.device_map is None else str(options.device_map)
     _show(plan.shown(language, ascii_only=_plain(), map_file=map_file))
+    if not plan.proved:
+        _tell_unwritten(options, language)
     return FITS if plan.proved else UNFIT
 
 
@@ -249,7 +265,7 @@ def _show(what: RenderableType) -> None:
 
 def _workload(options: Options) -> tuple[Workload, Axis | None]:
     """The numbers, and which of them is to be the largest that fits."""
-    given: dict[Axis, str] = {"context": options.context, "batch": options.batch}
+    given: dict[Axis, str] = {"context": options.context or CONTEXT, "batch": options.batch}
     asked: list[Axis] = [axis for axis, text in given.items() if text == _MAX]
     if len(asked) > 1:
         raise UsageError(Phrase("place.both-most"))
@@ -257,7 +273,7 @@ def _workload(options: Options) -> tuple[Workload, Axis | None]:
     workload = Workload(
         numbers["batch"],
         numbers["context"],
-        options.new_tokens,
+        NEW_TOKENS if options.new_tokens is None else options.new_tokens,
         options.images,
         _image_size(options.image_size),
         options.seconds,
@@ -326,12 +342,23 @@ def _plain() -> bool:
     return False
 
 
+def _tell_unwritten(options: Options, language: Language) -> None:
+    """Which files that were asked for are not there, since nothing was proved."""
+    asked = [file for file in (options.device_map, options.script) if file is not None]
+    if asked:
+        _show(labelled([_unwritten(file, Phrase("place.unproved")) for file in asked], language))
+
+
+def _unwritten(file: Path, why: Phrase) -> tuple[Phrase, Phrase]:
+    return Phrase("place.unwritten"), Phrase("place.unwritten-line", path=str(file), why=why)
+
+
 def _write_files(options: Options, plan: Plan, automatic: Proof | None) -> None:
     if options.json is not None:
         write_file(options.json, json.dumps(plan.as_json(), indent=1) + "\n")
     if options.html is not None:
         write_file(options.html, _page(options, plan, automatic))
-    if not plan.fits:
+    if not plan.proved:
         return
     if options.device_map is not None:
         write_file(options.device_map, json.dumps(plan.device_map, indent=1) + "\n")

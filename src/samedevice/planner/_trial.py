@@ -113,9 +113,7 @@ class Trial(ABC):
                 with virtual, torch.no_grad():
                     for _ in self.parts(virtual):
                         measured.append(self._peak_of_each())
-            except torch.OutOfMemoryError:
-                raise
-            except SameDeviceError:
+            except (torch.OutOfMemoryError, SameDeviceError):
                 raise
             except Exception as error:  # of the model's own code, whatever it is
                 self.error = f"{type(error).__name__}: {error}"

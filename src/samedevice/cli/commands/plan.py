@@ -42,8 +42,13 @@ def plan(
         ),
     ] = "1",
     context: Annotated[
-        str, typer.Option(metavar="N|max", help="Tokens of a prompt; max: the longest one that fits.")
-    ] = "2048",
+        str | None,
+        typer.Option(
+            metavar="N|max",
+            help="Tokens of a prompt; max: the longest one that fits.",
+            show_default="2048",
+        ),
+    ] = None,
     images: Annotated[
         int,
         typer.Option(metavar="N", help="Pictures in each prompt; --context counts their tokens."),
@@ -74,8 +79,9 @@ def plan(
         ),
     ] = None,
     new_tokens: Annotated[
-        int, typer.Option("--new-tokens", metavar="N", help="Tokens that are made behind it.")
-    ] = 128,
+        int | None,
+        typer.Option("--new-tokens", metavar="N", help="Tokens that are made behind it.", show_default="128"),
+    ] = None,
     concurrent: Annotated[
         int | None,
         typer.Option(
@@ -96,13 +102,14 @@ def plan(
         ),
     ] = None,
     objective: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME",
             help="What is best: room (most memory left on the fullest GPU), stage (the slowest GPU as fast "
             "as can be), gpus (the fewest), or price (the cheapest; needs --price).",
+            show_default="room",
         ),
-    ] = "room",
+    ] = None,
     price: Annotated[
         Path | None,
         typer.Option(
@@ -157,7 +164,10 @@ def plan(
             help="Plan training instead: --batch samples of a step over all GPUs, each of --context tokens.",
         ),
     ] = False,
-    method: Annotated[str, typer.Option(metavar="NAME", help="With --train: full, lora or qlora.")] = "full",
+    method: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --train: full, lora or qlora.", show_default="full"),
+    ] = None,
     mode: Annotated[
         str | None,
         typer.Option(
@@ -167,9 +177,13 @@ def plan(
         ),
     ] = None,
     sharding: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="With --train: fsdp or deepspeed, where one GPU is not enough."),
-    ] = "fsdp",
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="With --train: fsdp or deepspeed, where one GPU is not enough.",
+            show_default="fsdp",
+        ),
+    ] = None,
     write: Annotated[
         Path | None,
         typer.Option(

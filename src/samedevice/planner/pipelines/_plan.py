@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from samedevice.errors import UsageError
@@ -31,14 +31,22 @@ class PipelineShare:
 
     gpu: int
     components: tuple[Component, ...]
-    weights: int
-    working: int
-    """Beyond the weights at the worst moment, by the proof where there is one."""
+    weights: int | None
+    """None where weights come and go."""
+    working: int | None
+    """Beyond the weights at the worst moment, by the proof where there is one; None likewise."""
     planned: int
-    """The peak by calculation."""
+    """The peak by calculation; where weights come and go, as it was measured."""
     peak: Peak | None
     """What the proof measured; None where there was none."""
     budget: int
+
+    @property
+    def in_use(self) -> tuple[int, ...]:
+        """Weights and what is needed beyond them; all in one where they are not told apart."""
+        if self.weights is None or self.working is None:
+            return (self.planned,)
+        return self.weights, self.working
 
     @property
     def free(self) -> int:
@@ -52,7 +60,8 @@ class Offloaded:
 
     offload: Offload
     gpu: int
-    proof: Proof
+    proof: Proof | None
+    """None where it was not tried, since it does not fit by calculation."""
     room: int
     """Bytes left of the GPU's budget; negative where it lacks them."""
 
@@ -84,6 +93,11 @@ class PipelinePlan:
         return self.placement.room >= 0
 
     @property
+    def weights(self) -> int:
+        """Of all components."""
+        return sum(each.weights for each in self.components)
+
+    @property
     def last_proof(self) -> Proof | None:
         """That of the placement; where none fits, that of the offload."""
         return self.offloads[-1].proof if self.offloads else self.proof
@@ -103,10 +117,10 @@ class PipelinePlan:
     def shares(self) -> tuple[PipelineShare, ...]:
         """The GPUs in use."""
         budgets = budgets_of(self.machine, self.reserve)
-        if self.chosen is not None:
+        if self.chosen is not None and self.chosen.proof is not None:
             (only,) = self.chosen.proof.peaks
             most = only.allocated
-            return (PipelineShare(only.gpu, self.components, 0, most, most, only, budgets[only.gpu]),)
+            return (PipelineShare(only.gpu, self.components, None, None, most, only, budgets[only.gpu]),)
         peaks = {peak.gpu: peak for peak in self.proof.peaks} if self.proof is not None else {}
         shares = []
         for gpu, planned in self.placement.loads.items():
@@ -133,19 +147,50 @@ class PipelinePlan:
     @property
     def ways_out(self) -> tuple[Phrase, ...]:
         """What would fit where nothing that was tried does; by calculation."""
-        if self.fits or self.proved:
-            return ()
-        largest = max(self.components, key=lambda each: load_of([each]))
-        most, whole = load_of([largest]), max(budgets_of(self.machine, self.reserve).values())
-        ways = []
-        if most > whole:
-            ways.append(
-                Phrase("pipeline.too-large", name=largest.name, needed=Bytes(most), budget=Bytes(whole))
+        return () if self.fits or self.proved else tuple(self._ways_out())
+
+    def _ways_out(self) -> Iterator[Phrase]:
+        budgets = budgets_of(self.machine, self.reserve)
+        whole = max(budgets.values())
+        heavy = [each for each in self.components if each.working > whole]
+        for each in heavy:
+            yield Phrase(
+                "pipeline.too-much-working",
+                name=each.name,
+                working=Bytes(each.working),
+                weights=Bytes(each.weights),
+                budget=Bytes(whole),
             )
-            ways.append(Phrase("pipeline.out-cut", name=largest.name))
+        if heavy and (levers := tuple(self._levers())):
+            yield Phrase("pipeline.out-smaller", options=", ".join(levers))
+        if not self.offloads and self.profile.tiles and any(each.name == AUTOENCODER for each in heavy):
+            yield Phrase("pipeline.out-tiles", name=AUTOENCODER)
+        for each in self.components:
+            if each not in heavy and load_of([each]) > whole:
+                needed = Bytes(load_of([each]))
+                yield Phrase("pipeline.too-large", name=each.name, needed=needed, budget=Bytes(whole))
+                if len(budgets) > 1:
+                    yield Phrase("pipeline.out-cut", name=each.name)
+        if self.host_lacks:
+            yield Phrase(
+                "pipeline.host",
+                needed=Bytes(self.weights),
+                missing=Bytes(self.host_lacks),
+            )
         if self.source.dtype == "float32":
-            ways.append(Phrase("pipeline.out-half"))
-        return tuple(ways)
+            yield Phrase("pipeline.out-half")
+
+    @property
+    def host_lacks(self) -> int:
+        """Bytes that the host lacks for an offload, which keeps all weights there; 0 where it is not said."""
+        host = self.machine.host_memory
+        return 0 if host is None else max(self.weights - host, 0)
+
+    def _levers(self) -> Iterator[str]:
+        """Options whose smaller values need less working memory."""
+        if self.picture.batch > 1:
+            yield "--batch"
+        yield from self.profile.levers
 
 
 def place_pipeline(
@@ -173,6 +218,8 @@ def place_pipeline(
     """
     if picture.batch < 1 or (picture.frames is not None and picture.frames < 1):
         raise UsageError(Phrase("place.workload"))
+    if picture.size is not None and min(picture.size) < 1:
+        raise UsageError(Phrase("place.no-image-size", given=f"{picture.size[0]}x{picture.size[1]}"))
     budgets = [slot.budget for slot in slots_of(machine, reserve, {})]
     say = tell or (lambda _: None)
     source = find_pipeline(model, dtype)
@@ -200,7 +247,7 @@ def place_pipeline(
 
 
 def _offloads(plan: PipelinePlan, say: Callable[[Phrase], object]) -> tuple[Offloaded, ...]:
-    """Offloads up to the first that holds; none where none can help.
+    """Offloads up to the first that holds; none where none can help, or the host has no room for the weights.
 
     An offload moves weights; what a component needs while it runs, it needs in any case. Only an autoencoder
     needs less where it works on tiles.
@@ -208,16 +255,15 @@ def _offloads(plan: PipelinePlan, say: Callable[[Phrase], object]) -> tuple[Offl
     profile, budgets = plan.profile, budgets_of(plan.machine, plan.reserve)
     gpu = max(budgets, key=lambda each: (budgets[each], -each))
     heavy = [each.name for each in profile.components if each.working > budgets[gpu]]
-    if heavy and not (heavy == [AUTOENCODER] and profile.tiles):
+    if plan.host_lacks or (heavy and not (heavy == [AUTOENCODER] and profile.tiles)):
         return ()
+    most = max(each.weights + (0 if each.name in heavy else each.working) for each in profile.components)
     found: list[Offloaded] = []
     for offload in OFFLOADS:
-        if offload.whole and any(
-            each.weights + (0 if each.name in heavy else each.working) > budgets[gpu]
-            for each in profile.components
-        ):
-            continue
         asked = tiled(offload) if heavy else offload
+        if offload.whole and most > budgets[gpu]:
+            found.append(Offloaded(asked, gpu, None, budgets[gpu] - most))
+            continue
         say(Phrase("pipeline.step-offload", method=asked.call()))
         proof = prove_offload(plan.source, plan.machine, gpu, asked, plan.picture, profile.made)
         found.append(Offloaded(asked, gpu, proof, budgets[gpu] - proof.peaks[0].allocated))

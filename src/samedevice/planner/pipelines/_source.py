@@ -19,9 +19,11 @@ from samedevice.messages import Phrase
 from samedevice.planner.inference import TYPES
 
 INDEX = "model_index.json"
+CONFIG = "config.json"
+LIBRARIES = ("diffusers", "transformers")
+"""Whose components can be planned."""
 _SHIPPED = Path(__file__).with_name("published")
 _ASSUMED = "bfloat16"
-_LIBRARIES = ("diffusers", "transformers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,7 @@ class PipelineSource:
     def models(self) -> dict[str, tuple[str, str]]:
         """The components with a `config.json` of their own: those with weights."""
         return {
-            name: said
-            for name, said in self.components.items()
-            if (self.folder / name / "config.json").is_file()
+            name: said for name, said in self.components.items() if (self.folder / name / CONFIG).is_file()
         }
 
 
@@ -75,8 +75,11 @@ def find_pipeline(model: str, dtype: str | None = None) -> PipelineSource:
         if isinstance(said, list) and len(said) == 2 and said[0] is not None
     }
     for name, (library, kind) in components.items():
-        if library not in _LIBRARIES and (folder / name / "config.json").is_file():
+        if not (config := folder / name / CONFIG).is_file():
+            continue
+        if library not in LIBRARIES:
             raise UsageError(Phrase("pipeline.other-component", name=name, kind=f"{library}.{kind}"))
+        _check(config)
     name = folder.resolve().name if path == str(folder) else path
     return PipelineSource(
         name,
@@ -98,6 +101,16 @@ def _values(file: Path) -> dict[str, Any]:
     if not isinstance(values, dict) or not isinstance(values.get("_class_name"), str):
         raise UsageError(Phrase("pipeline.no-index", path=str(file), reason="_class_name"))
     return values
+
+
+def _check(config: Path) -> None:
+    """Raises UsageError for what is no configuration of a component."""
+    try:
+        values = json.loads(config.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(Phrase("pipeline.bad-config", path=str(config), reason=str(error))) from None
+    if not isinstance(values, dict):
+        raise UsageError(Phrase("pipeline.bad-config", path=str(config), reason=type(values).__name__))
 
 
 def _folder(model: str) -> tuple[Path, str] | None:

@@ -18,6 +18,7 @@ import inspect
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
@@ -29,7 +30,7 @@ from samedevice.planner._trial import Proof, Trial, endless, tried
 from samedevice.planner.inference._passes import quiet
 from samedevice.planner.pipelines._offload import AUTOENCODER, Offload
 from samedevice.planner.pipelines._placing import Component
-from samedevice.planner.pipelines._source import PipelineSource
+from samedevice.planner.pipelines._source import CONFIG, INDEX, LIBRARIES, PipelineSource
 
 if TYPE_CHECKING:
     from samedevice.runtime import VirtualMachine
@@ -66,14 +67,17 @@ class PipelineProfile:
     """Of components that say so: arguments that hooks must not copy."""
     made: Picture
     """What one call came to: the pipeline's own size and frames where none were asked for."""
+    wishes: Mapping[str, Any]
+    """Arguments of the call that ask for it, by their names; a prompt for each picture."""
+    levers: tuple[str, ...]
+    """Options that it takes and that decide how large what it makes is."""
 
 
 def profile_pipeline(source: PipelineSource, picture: Picture) -> PipelineProfile:
     """Measure the components of a pipeline. Raises UsageError where it cannot be built or does not run."""
-    trial = _Trial(source, dict.fromkeys(source.models, 0), picture, watch=True)
-    trial.run(endless(1))
+    trial = _alone(source, picture)
     if trial.error is not None:
-        raise UsageError(Phrase("place.unrunnable", architecture=source.kind, reason=trial.error))
+        raise _why_not(source, picture, trial.error, trial.reading)
     return PipelineProfile(
         tuple(
             Component(name, source.models[name][1], *sizes, trial.needed.get(name, 0))
@@ -83,7 +87,26 @@ def profile_pipeline(source: PipelineSource, picture: Picture) -> PipelineProfil
         trial.tiles,
         trial.skipped,
         trial.made,
+        trial.wishes,
+        trial.levers,
     )
+
+
+def _alone(source: PipelineSource, picture: Picture) -> _Trial:
+    """A trial on one GPU without a limit, which watched the components."""
+    trial = _Trial(source, dict.fromkeys(source.models, 0), picture, watch=True)
+    trial.run(endless(1))
+    return trial
+
+
+def _why_not(source: PipelineSource, picture: Picture, error: str, reading: Path | None) -> UsageError:
+    """What a trial on one GPU failed by: a file that it was reading, what was asked for, or the code."""
+    if reading is not None:
+        return UsageError(Phrase("pipeline.unloadable", path=str(reading), reason=error))
+    own = Picture(picture.batch)
+    if picture != own and _alone(source, own).error is None:
+        return UsageError(Phrase("pipeline.not-this", asked=made_phrase(picture), reason=error))
+    return UsageError(Phrase("place.unrunnable", architecture=source.kind, reason=error))
 
 
 def prove_pipeline(
@@ -135,11 +158,15 @@ def prove_balanced(
 def made_phrase(made: Picture) -> Phrase:
     """The size of pictures, and the length of films."""
     if made.size is None:
-        return Phrase("pipeline.own-size")
+        return (
+            Phrase("pipeline.own-size")
+            if made.frames is None
+            else Phrase("pipeline.own-size-film", frames=made.frames)
+        )
     width, height = made.size
     if made.frames is None:
         return Phrase("pipeline.size", width=width, height=height)
-    return Phrase("pipeline.film", width=width, height=height, frames=made.frames)
+    return Phrase("pipeline.size-film", width=width, height=height, frames=made.frames)
 
 
 def _seen(made: Any, asked: Picture) -> Picture:
@@ -170,14 +197,6 @@ def _dtype(source: PipelineSource, *libraries: str) -> dict[str, Any]:
     return {dtype_argument(*libraries): getattr(torch, source.dtype)}
 
 
-def loader_name(source: PipelineSource) -> str:
-    """The class of diffusers that loads a pipeline around its components.
-
-    Its own: `DiffusionPipeline` loads those anew that a pipeline can do without (`_optional_components`).
-    """
-    return source.kind if hasattr(_diffusers(), source.kind) else "DiffusionPipeline"
-
-
 def dtype_argument(*libraries: str) -> str:
     """How all these libraries, as they are installed, call the type of the weights."""
     return "dtype" if all(map(_takes_dtype, libraries)) else "torch_dtype"
@@ -203,6 +222,34 @@ def _quiet() -> Iterator[None]:
         finally:
             told.set_verbosity(level)
             told.enable_progress_bar()
+
+
+def _pipeline_class(source: PipelineSource) -> Any:
+    """The pipeline's class.
+
+    Raises UsageError where a class that the index names, or the configuration of a model, is missing.
+    """
+    import torch
+
+    index = source.folder / INDEX
+    for name, (library, kind) in source.components.items():
+        if library in LIBRARIES and name not in source.models:
+            found = _class(library, kind, index)
+            if isinstance(found, type) and issubclass(found, torch.nn.Module):
+                path = source.folder / name / CONFIG
+                raise UsageError(Phrase("pipeline.no-config", path=str(path), name=name, kind=kind))
+    return _class("diffusers", source.kind, index)
+
+
+def _class(library: str, kind: str, index: Path) -> Any:
+    """A class of an installed library, which this index names."""
+    found = getattr(importlib.import_module(library), kind, None)
+    if found is None:
+        version = importlib.metadata.version(library)
+        raise UsageError(
+            Phrase("pipeline.no-class", library=library, version=version, kind=kind, path=str(index))
+        )
+    return found
 
 
 def _stand_ins(source: PipelineSource) -> dict[str, Any]:
@@ -281,6 +328,10 @@ class _Trial(Trial):
         self.tiles = False
         self.skipped: dict[str, tuple[str, ...]] = {}
         self.made = picture
+        self.wishes: dict[str, Any] = {}
+        self.levers: tuple[str, ...] = ()
+        self.reading: Path | None = None
+        """The configuration of what is being built."""
         self._running: str | None = None
         self._base = 0
 
@@ -296,13 +347,20 @@ class _Trial(Trial):
         yield
 
     def _load(self) -> Any:
-        """Each component on its GPU or the host, then the pipeline around them."""
+        """Each component on its GPU or the host, then the pipeline around them.
+
+        By its own class: `DiffusionPipeline` loads components anew that a pipeline can do without
+        (`_optional_components`).
+        """
+        kind = _pipeline_class(self.source)
         made = (
             {} if self.offload is not None else {name: self._component(name) for name in self.source.models}
         )
-        pipe = getattr(_diffusers(), loader_name(self.source)).from_pretrained(
+        self.reading = self.source.folder / INDEX
+        pipe = kind.from_pretrained(
             str(self.source.folder), **made, **_stand_ins(self.source), **_dtype(self.source, "diffusers")
         )
+        self.reading = None
         pipe.set_progress_bar_config(disable=True)
         if self.offload is not None:
             self.offload.enable(pipe, self.gpus[0])
@@ -320,9 +378,8 @@ class _Trial(Trial):
         from accelerate import dispatch_model
 
         library, kind = self.source.models[name]
-        loader = getattr(importlib.import_module(library), kind, None)
-        if loader is None:
-            raise UsageError(Phrase("pipeline.other-component", name=name, kind=f"{library}.{kind}"))
+        loader = _class(library, kind, self.source.folder / INDEX)
+        self.reading = self.source.folder / name / CONFIG
         place = {"": self.device_map[name]}
         model = loader.from_pretrained(
             str(self.source.folder), subfolder=name, device_map=place, **_dtype(self.source, library)
@@ -333,24 +390,12 @@ class _Trial(Trial):
         return dispatch_model(model, device_map=place, force_hooks=True, skip_keys=skipped)
 
     def _call(self, pipe: Any) -> None:
-        known = inspect.signature(pipe.__call__).parameters
-        asked: dict[str, Any] = {"num_inference_steps": _STEPS, "output_type": "pt"}
-        if "prompt" in known:
-            asked["prompt"] = ["a"] * self.picture.batch
-        else:
-            asked["batch_size"] = self.picture.batch
-        if self.picture.size is not None:
-            width, height = self.picture.size
-            if not {"width", "height"} <= set(known):
-                raise UsageError(Phrase("pipeline.one-size", architecture=self.source.kind))
-            asked |= {"width": width, "height": height}
-        if self.picture.frames is not None:
-            if "num_frames" not in known:
-                raise UsageError(Phrase("pipeline.no-frames", architecture=self.source.kind))
-            asked["num_frames"] = self.picture.frames
+        known = frozenset(inspect.signature(pipe.__call__).parameters)
+        self.wishes = self._wishes(known)
+        shortened = {"num_inference_steps": _STEPS, "output_type": "pt"}
         handles = self._watched(pipe) if self.watch else []
         try:
-            made = pipe(**{name: value for name, value in asked.items() if name in known})
+            made = pipe(**self.wishes, **{name: shortened[name] for name in shortened.keys() & known})
             self.made = _seen(made, self.picture)
             if self.expected is not None and self.made != self.expected:
                 self.different = Phrase(
@@ -361,6 +406,29 @@ class _Trial(Trial):
         finally:
             for handle in handles:
                 handle.remove()
+
+    def _wishes(self, known: frozenset[str]) -> dict[str, Any]:
+        """The picture as arguments of a call that takes these."""
+        asked: dict[str, Any] = {}
+        if {"width", "height"} <= known:
+            self.levers += ("--image-size",)
+        if "num_frames" in known:
+            self.levers += ("--frames",)
+        if "prompt" in known:
+            asked["prompt"] = ["a"] * self.picture.batch
+        elif "batch_size" in known:
+            asked["batch_size"] = self.picture.batch
+        elif self.picture.batch > 1:
+            raise UsageError(Phrase("pipeline.no-batch", architecture=self.source.kind))
+        if self.picture.size is not None:
+            if not {"width", "height"} <= known:
+                raise UsageError(Phrase("pipeline.one-size", architecture=self.source.kind))
+            asked["width"], asked["height"] = self.picture.size
+        if self.picture.frames is not None:
+            if "num_frames" not in known:
+                raise UsageError(Phrase("pipeline.no-frames", architecture=self.source.kind))
+            asked["num_frames"] = self.picture.frames
+        return asked
 
     def _watched(self, pipe: Any) -> list[Any]:
         """What tells which component runs: any of its modules, since some have other methods than forward."""

@@ -13,6 +13,7 @@ from samedevice.report.plan._pipeline import (
     pipeline_head,
     pipeline_script,
     pipeline_shown,
+    pipeline_state,
 )
 from samedevice.report.plan._plan import Plan
 from samedevice.report.plan._training import (
@@ -34,6 +35,7 @@ __all__ = [
     "pipeline_head",
     "pipeline_script",
     "pipeline_shown",
+    "pipeline_state",
     "print_offers",
     "training_document",
     "training_rows",

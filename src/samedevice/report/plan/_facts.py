@@ -171,20 +171,25 @@ def foot(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
     )
     if proof is None:
         return
-    ran = ran_phrase(proof)
-    if proof.error is not None:
-        yield Phrase("place.proof"), Phrase("place.failed", error=proof.error)
-    elif placed.proved:
-        key = "place.proved-expandable" if proof.expandable else "place.proved"
-        yield Phrase("place.proof"), Phrase(key, room=Bytes(placed.room), ran=ran)
-    elif proof.events:
-        yield Phrase("place.proof"), Phrase("place.found", count=len(proof.events), ran=ran)
-    elif placed.room >= 0:
-        yield Phrase("place.proof"), Phrase("place.gaps", ran=ran)
-    else:
-        yield Phrase("place.proof"), Phrase("place.over", missing=Bytes(-placed.room), ran=ran)
+    yield Phrase("place.proof"), outcome(proof, placed.room, ran_phrase(proof), proved=placed.proved)
     if not placed.proved:
         yield Phrase("place.note"), Phrase("place.no-cure")
+
+
+def outcome(proof: Proof, room: int, ran: Phrase, *, proved: bool) -> Phrase:
+    """What came of a trial; `ran` says what it was."""
+    if proof.error is not None:
+        return Phrase("place.failed", error=proof.error)
+    if proof.different is not None:
+        return Phrase("pipeline.other", different=proof.different, ran=ran)
+    if proved:
+        key = "place.proved-expandable" if proof.expandable else "place.proved"
+        return Phrase(key, room=Bytes(room), ran=ran)
+    if proof.events:
+        return Phrase("place.found", count=len(proof.events), ran=ran)
+    if room >= 0:
+        return Phrase("place.gaps", ran=ran)
+    return Phrase("place.over", missing=Bytes(-room), ran=ran)
 
 
 def lesson_phrase(lesson: inference.Lesson) -> Phrase:

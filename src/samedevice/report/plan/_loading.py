@@ -10,7 +10,7 @@ from itertools import groupby
 from packaging.version import Version
 
 from samedevice.planner import inference
-from samedevice.planner.inference import PlacementPlan
+from samedevice.planner.inference import PlacementPlan, Proof
 
 _SCRIPT = '''\
 """Load a model by a device map that samedevice made and tried, and continue a text."""
@@ -108,9 +108,7 @@ def loading_script(placed: PlacementPlan) -> str:
     template = _SCRIPT if profile.pictures is None else _SCRIPT_OF_PICTURES
     template = template if profile.sound is None else _SCRIPT_OF_SOUND
     entries = "".join(f"    {name!r}: {gpu},\n" for name, gpu in placed.device_map.items())
-    if placed.proof is not None and placed.proof.expandable:
-        template = template.replace("\nimport sys\n", _EXPANDABLE, 1)
-    return template.format(
+    return prepared(template, placed.proof).format(
         loader=_loader(placed.profile.source),
         path=placed.profile.source.path,
         argument=_argument(),
@@ -119,6 +117,13 @@ def loading_script(placed: PlacementPlan) -> str:
         home=placed.shares[0].gpu,
         new_tokens=placed.workload.new_tokens,
     )
+
+
+def prepared(template: str, proof: Proof | None) -> str:
+    """A script that imports sys first, with the setting of the allocator that its proof needed."""
+    if proof is None or not proof.expandable:
+        return template
+    return template.replace("\nimport sys\n", _EXPANDABLE, 1)
 
 
 def _argument() -> str:

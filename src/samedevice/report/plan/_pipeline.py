@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
@@ -11,13 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from samedevice.messages import Bytes, Language, Phrase, Value
-from samedevice.planner._trial import Proof
 from samedevice.planner.pipelines import (
     Offloaded,
     PipelinePlan,
     PipelineShare,
     dtype_argument,
-    loader_name,
     made_phrase,
 )
 from samedevice.report._render import render
@@ -25,7 +24,15 @@ from samedevice.report._words import harmless
 from samedevice.report.gpu_bars import amounts, bar, labelled, signs
 from samedevice.report.plan._document import SCHEMA, trial
 from samedevice.report.plan._drawing import left
-from samedevice.report.plan._facts import FINDINGS_SHOWN, count_text, found_in, machine_lines, outside_bytes
+from samedevice.report.plan._facts import (
+    FINDINGS_SHOWN,
+    count_text,
+    found_in,
+    machine_lines,
+    outcome,
+    outside_bytes,
+)
+from samedevice.report.plan._loading import prepared
 from samedevice.report.shown import Findings
 from samedevice.report.terminal import finding_text
 
@@ -39,14 +46,17 @@ import torch
 {imports}
 MODEL = {path!r}
 {load}
-prompt = " ".join(sys.argv[1:]) or "a lighthouse in the evening"
-made = pipe([prompt] * {batch}{asked})
+{prompt}made = pipe({asked})
 if hasattr(made, "images"):
     for number, image in enumerate(made.images):
         image.save(f"picture-{{number}}.png")
 else:
-    diffusers.utils.export_to_video(made.frames[0], "film.mp4")
+    for number, frames in enumerate(made.frames):
+        diffusers.utils.export_to_video(frames, f"film-{{number}}.mp4")
 '''
+_PROMPT = """\
+prompt = " ".join(sys.argv[1:]) or "a lighthouse in the evening"
+"""
 _PLACED = """\
 PLACES = {{
 {entries}}}
@@ -61,13 +71,6 @@ def load(name):
 
 parts = {{name: load(name) for name in PLACES}}
 pipe = diffusers.{kind}.from_pretrained(MODEL, {argument}, **parts)"""
-_EXPANDABLE = """
-import os
-import sys
-
-# Without it torch's allocator leaves gaps, and runs out of memory. Before torch is imported.
-os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
-"""
 
 
 def pipeline_shown(plan: PipelinePlan, language: Language, *, ascii_only: bool = False) -> Group:
@@ -107,9 +110,34 @@ def pipeline_head(plan: PipelinePlan) -> Iterator[tuple[Phrase, Value]]:
     )
     if source.shipped:
         yield Phrase("place.config"), Phrase("place.published")
-    made = plan.profile.made
-    yield Phrase("place.work"), Phrase("pipeline.work", batch=made.batch, size=made_phrase(made))
+    made, picture = plan.profile.made, plan.picture
+    yield Phrase("place.work"), _work(plan)
+    wanted = replace(made, size=picture.size or made.size, frames=picture.frames or made.frames)
+    if wanted != made:
+        said = Phrase("pipeline.other-than-asked", asked=made_phrase(wanted), made=made_phrase(made))
+        yield Phrase("place.note"), said
     yield from machine_lines(plan.machine, plan.reserve)
+
+
+def _work(plan: PipelinePlan) -> Phrase:
+    """What one call makes."""
+    made = plan.profile.made
+    if made.size is None:
+        return Phrase("pipeline.results", batch=made.batch)
+    kinds = (
+        ("pipeline.picture", "pipeline.pictures")
+        if made.frames is None
+        else ("pipeline.film", "pipeline.films")
+    )
+    said = Phrase(kinds[made.batch > 1], batch=made.batch, made=made_phrase(made))
+    return Phrase("pipeline.work", said=said) if "prompt" in plan.profile.wishes else said
+
+
+def pipeline_state(plan: PipelinePlan) -> Phrase:
+    """Whether it fits, and how sure that is."""
+    if plan.chosen is not None:
+        return Phrase("pipeline.offloaded")
+    return Phrase("page.proved" if plan.proved else "page.fails" if plan.fits else "page.unfit")
 
 
 def pipeline_foot(plan: PipelinePlan) -> Iterator[tuple[Phrase, Value]]:
@@ -119,14 +147,17 @@ def pipeline_foot(plan: PipelinePlan) -> Iterator[tuple[Phrase, Value]]:
         yield Phrase("pipeline.whole-label"), Phrase("pipeline.whole")
         yield Phrase("place.best"), Phrase("pipeline.best", room=Bytes(room), tried=plan.placement.tried)
     else:
-        yield Phrase("place.result"), Phrase("pipeline.unfit", missing=Bytes(-room))
+        key = "pipeline.unfit" if plan.chosen is None else "pipeline.fits-offloaded"
+        yield Phrase("place.result"), Phrase(key, missing=Bytes(-room))
     if plan.offloads:
         for passed in plan.offloads[:-1]:
             yield Phrase("pipeline.passed-label"), _passed(passed)
-        yield from _offload_lines(plan.offloads[-1], sum(each.weights for each in plan.components))
-        yield Phrase("place.proof"), _outcome(plan, plan.offloads[-1].proof, plan.offloads[-1].room)
-    elif plan.proof is not None:
-        yield Phrase("place.proof"), _outcome(plan, plan.proof, plan.room)
+        yield from _offload_lines(plan.offloads[-1], plan.weights)
+    if (proof := plan.last_proof) is not None:
+        room = plan.offloads[-1].room if plan.offloads else plan.room
+        versions = ", ".join(f"{name} {version}" for name, version in proof.versions.items())
+        ran = Phrase("pipeline.ran", seconds=f"{proof.seconds:.0f}", versions=versions)
+        yield Phrase("place.proof"), outcome(proof, room, ran, proved=plan.proved)
     for way in plan.ways_out:
         yield Phrase("label.next"), way
     if plan.proved:
@@ -146,7 +177,9 @@ def _offload_lines(found: Offloaded, weights: int) -> Iterator[tuple[Phrase, Val
 def _passed(found: Offloaded) -> Phrase:
     """Why an offload that moves more at once was not taken."""
     proof = found.proof
-    if proof.error is not None:
+    if proof is None:
+        why = Phrase("pipeline.passed-untried", missing=Bytes(-found.room))
+    elif proof.error is not None:
         why = Phrase("pipeline.passed-error", error=proof.error)
     elif proof.different is not None:
         why = Phrase("pipeline.passed-different", different=proof.different)
@@ -162,26 +195,10 @@ def _passed(found: Offloaded) -> Phrase:
     return Phrase("pipeline.passed", method=found.offload.call(), why=why)
 
 
-def _outcome(plan: PipelinePlan, proof: Proof, room: int) -> Phrase:
-    versions = ", ".join(f"{name} {version}" for name, version in proof.versions.items())
-    ran = Phrase("pipeline.ran", seconds=f"{proof.seconds:.0f}", versions=versions)
-    if proof.error is not None:
-        return Phrase("place.failed", error=proof.error)
-    if proof.different is not None:
-        return Phrase("pipeline.other", different=proof.different, ran=ran)
-    if plan.proved:
-        key = "place.proved-expandable" if proof.expandable else "place.proved"
-        return Phrase(key, room=Bytes(room), ran=ran)
-    if proof.events:
-        return Phrase("place.found", count=len(proof.events), ran=ran)
-    if room >= 0:
-        return Phrase("place.gaps", ran=ran)
-    return Phrase("place.over", missing=Bytes(-room), ran=ran)
-
-
 def _drawing(plan: PipelinePlan, language: Language, *, ascii_only: bool) -> Table:
-    heads = ("place.gpu", "", "place.weights", "place.working", "place.free", "pipeline.components")
-    marks = {2: 0, 3: 2, 4: 3}
+    parts = ("place.weights", "place.working") if plan.chosen is None else ("pipeline.in-use",)
+    heads = ("place.gpu", "", *parts, "place.free", "pipeline.components")
+    marks = {2: 0, 3: 2, 4: 3} if plan.chosen is None else {2: 0, 3: 3}
     """What of a bar a column is; the bar's second part, a KV cache, a pipeline does not have."""
     table = amounts(
         [
@@ -197,21 +214,25 @@ def _drawing(plan: PipelinePlan, language: Language, *, ascii_only: bool) -> Tab
     )
     for share in plan.shares:
         names = ", ".join(each.name for each in share.components)
+        sizes = share.in_use
         table.add_row(
             Text(f"cuda:{share.gpu}"),
             bar(
-                (share.weights, 0, share.working),
+                (sizes[0], 0, *sizes[1:]),
                 plan.machine.gpus[share.gpu].total_memory,
                 ascii_only=ascii_only,
             ),
-            str(Bytes(share.weights)),
-            str(Bytes(share.working)),
+            *(str(Bytes(size)) for size in sizes),
             left(share.free),
             Text(harmless(names)),
         )
     if plan.unused:
         unused = ", ".join(f"cuda:{gpu}" for gpu in plan.unused)
-        table.add_row(Text(unused, "dim"), *[""] * 4, Text(render(Phrase("place.unused"), language), "dim"))
+        table.add_row(
+            Text(unused, "dim"),
+            *[""] * (len(heads) - 2),
+            Text(render(Phrase("place.unused"), language), "dim"),
+        )
     return table
 
 
@@ -219,7 +240,7 @@ def pipeline_lines(plan: PipelinePlan) -> Iterator[str]:
     """The lines that load the pipeline by this plan."""
     source, argument = plan.source, _argument(plan)
     if plan.chosen is not None:
-        yield f"pipe = diffusers.{loader_name(source)}.from_pretrained({source.path!r}, {argument})"
+        yield f"pipe = diffusers.{source.kind}.from_pretrained({source.path!r}, {argument})"
         yield from plan.chosen.offload.lines(plan.chosen.gpu)
         return
     for name, gpu in plan.placement.gpus.items():
@@ -230,18 +251,18 @@ def pipeline_lines(plan: PipelinePlan) -> Iterator[str]:
         keys = "" if skipped is None else f", skip_keys={list(skipped)!r}"
         yield f"accelerate.dispatch_model({name}, {{'': {gpu}}}, force_hooks=True{keys})"
     given = ", ".join(f"{name}={name}" for name in plan.placement.gpus)
-    yield f"pipe = diffusers.{loader_name(source)}.from_pretrained({source.path!r}, {argument}, {given})"
+    yield f"pipe = diffusers.{source.kind}.from_pretrained({source.path!r}, {argument}, {given})"
 
 
 def pipeline_script(plan: PipelinePlan) -> str:
     """A program that loads the pipeline by this plan and makes a picture."""
-    source, picture = plan.source, plan.picture
-    template, proof = _SCRIPT, plan.last_proof
-    if proof is not None and proof.expandable:
-        template = template.replace("\nimport sys\n", _EXPANDABLE, 1)
+    source, wishes = plan.source, plan.profile.wishes
+    template = prepared(_SCRIPT, plan.last_proof)
+    if "prompt" not in wishes:
+        template = template.replace("import sys\n\n", "", 1)
     if plan.chosen is not None:
         imports = ""
-        opened = f"pipe = diffusers.{loader_name(source)}.from_pretrained(MODEL, {_argument(plan)})"
+        opened = f"pipe = diffusers.{source.kind}.from_pretrained(MODEL, {_argument(plan)})"
         load = "\n".join([opened, *plan.chosen.offload.lines(plan.chosen.gpu)])
     else:
         imports = "import transformers\nfrom accelerate import dispatch_model\n"
@@ -249,11 +270,17 @@ def pipeline_script(plan: PipelinePlan) -> str:
             f"    {name!r}: ({'.'.join(source.models[name])}, {gpu}),\n"
             for name, gpu in plan.placement.gpus.items()
         )
-        load = _PLACED.format(entries=entries, argument=_argument(plan), kind=loader_name(source))
-    asked = "" if picture.size is None else f", width={picture.size[0]}, height={picture.size[1]}"
-    if picture.frames is not None:
-        asked += f", num_frames={picture.frames}"
-    return template.format(path=source.path, imports=imports, load=load, batch=picture.batch, asked=asked)
+        load = _PLACED.format(entries=entries, argument=_argument(plan), kind=source.kind)
+    said = {name: repr(value) for name, value in wishes.items()}
+    if "prompt" in wishes:
+        said["prompt"] = f"[prompt] * {len(wishes['prompt'])}"
+    return template.format(
+        path=source.path,
+        imports=imports,
+        load=load,
+        prompt=_PROMPT if "prompt" in wishes else "",
+        asked=", ".join(f"{name}={value}" for name, value in said.items()),
+    )
 
 
 def _argument(plan: PipelinePlan) -> str:
@@ -331,7 +358,7 @@ def _device(plan: PipelinePlan, share: PipelineShare) -> dict[str, Any]:
         "blocks": [each.name for each in share.components],
         "weights": share.weights,
         "working": share.working,
-        "planned_peak": share.planned,
+        "planned_peak": None if share.weights is None else share.planned,
         "measured_peak": None if share.peak is None else share.peak.allocated,
         "total": gpu.total_memory,
         "budget": share.budget,

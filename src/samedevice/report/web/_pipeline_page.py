@@ -6,22 +6,18 @@ from samedevice.messages import Bytes, Language, Phrase
 from samedevice.planner.pipelines import PipelinePlan
 from samedevice.report._render import render
 from samedevice.report._words import harmless
-from samedevice.report.plan import PHASES, pipeline_findings, pipeline_foot, pipeline_head
+from samedevice.report.plan import PHASES, pipeline_findings, pipeline_foot, pipeline_head, pipeline_state
 from samedevice.report.web._page import BlockRow, Lane, Part, amount, cards, facts, page, percent
 
 _WORDS = ("page.machine", "page.result", "page.over-time", "page.class", "place.unused")
-_LABELS = {
-    "weights": Phrase("place.weights"),
-    "working": Phrase("place.working"),
-    "free": Phrase("place.free"),
-    "reserve": Phrase("page.reserve"),
-}
+_APART = {"weights": Phrase("place.weights"), "working": Phrase("place.working")}
+_TOGETHER = {"weights": Phrase("pipeline.in-use")}
+_REST = {"free": Phrase("place.free"), "reserve": Phrase("page.reserve")}
 
 
 def pipeline_page(plan: PipelinePlan, language: Language, *, version: str) -> str:
     """What each GPU holds, its components with their bytes, and what proves it."""
     title = Phrase("page.plan-title", model=harmless(plan.source.name), machine=plan.machine.spec)
-    state = Phrase("page.proved" if plan.proved else "page.fails" if plan.fits else "page.unfit")
     columns = ("place.weights", "place.working")
     return page(
         "plan.html",
@@ -29,7 +25,7 @@ def pipeline_page(plan: PipelinePlan, language: Language, *, version: str) -> st
         _WORDS,
         version,
         title=render(title, language),
-        state=render(state, language),
+        state=render(pipeline_state(plan), language),
         good=plan.proved,
         head=facts(pipeline_head(plan), language),
         block=render(Phrase("pipeline.component"), language),
@@ -47,9 +43,10 @@ def pipeline_page(plan: PipelinePlan, language: Language, *, version: str) -> st
 
 def _lanes(plan: PipelinePlan, language: Language) -> list[Lane]:
     lanes = []
+    labels = {**(_APART if plan.chosen is None else _TOGETHER), **_REST}
     for share in plan.shares:
         gpu = plan.machine.gpus[share.gpu]
-        sizes = (share.weights, share.working, share.free, plan.reserve)
+        sizes = (*share.in_use, share.free, plan.reserve)
         held = sum(max(size, 0) for size in sizes)
         whole = max(held, gpu.total_memory)
         peaks = {} if share.peak is None else share.peak.phases
@@ -60,7 +57,7 @@ def _lanes(plan: PipelinePlan, language: Language) -> list[Lane]:
                 amount(gpu.total_memory),
                 tuple(
                     Part(kind, render(label, language), amount(size), percent(size, whole))
-                    for (kind, label), size in zip(_LABELS.items(), sizes, strict=True)
+                    for (kind, label), size in zip(labels.items(), sizes, strict=True)
                 ),
                 percent(gpu.total_memory, whole) if held > gpu.total_memory else None,
                 render(Phrase("pipeline.components"), language),
