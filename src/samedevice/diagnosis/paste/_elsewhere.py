@@ -127,6 +127,11 @@ ROWS: tuple[Elsewhere, ...] = (
     ),
     _row(
         "out-of-memory",
+        "dispatched on the cpu or the disk",
+        r"Some modules are dispatched on the CPU or the disk",  # an automatic map found no more room
+    ),
+    _row(
+        "out-of-memory",
         "allocate memory",
         r"DefaultCPUAllocator: (?:cannot allocate memory|not enough memory)|Cannot allocate memory|Unable to allocate AMOUNT for an array",
     ),

@@ -314,11 +314,6 @@ KINDS: tuple[Kind, ...] = (
     ),
     _row(
         "device-map-incomplete",
-        "dispatched on the cpu or the disk",
-        r"Some modules are dispatched on the CPU or the disk",
-    ),
-    _row(
-        "device-map-incomplete",
         "offload_folder|whole model to the disk",
         r"At least one of the model submodule will be offloaded to disk|The current `?device_map`? had weights offloaded to the disk|You are trying to offload the whole model to the disk",
     ),
