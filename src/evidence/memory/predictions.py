@@ -70,8 +70,8 @@ class Prediction:
         are weights, the cache of all tokens and a workspace, so they are compared with the last token's.
         """
         kind = str(row["measured"])
-        if kind == "GPU memory" and "last" in self.parts:
-            return self.parts["last"] + self.parts["libraries"]
+        if kind == "GPU memory" and "last_token" in self.parts:
+            return self.parts["last_token"] + self.parts["libraries"]
         wants_reserved = "reserved" in kind or kind.startswith("device memory")
         return self.reserved if wants_reserved and self.reserved is not None else self.allocated
 
@@ -217,7 +217,7 @@ def _generation(row: Row) -> Prediction:
     if trial.error is not None:
         raise NotCovered(f"the run failed: {trial.error}")
     extra = blas_workspace(machine.gpus[0]) * len(trial.peaks)
-    phases = {name: sum(getattr(peak, name) for peak in trial.peaks) for name in ("load", "prompt", "last")}
+    phases = {name: sum(each.phases[name] for each in trial.peaks) for name in trial.peaks[0].phases}
     phases["libraries"] = extra
     allocated = sum(peak.allocated for peak in trial.peaks) + extra
     return Prediction(allocated, sum(peak.reserved for peak in trial.peaks) + extra, how, phases)
@@ -245,7 +245,7 @@ def _packed_generation(row: Row) -> Prediction:
         load, prompt, last = run.peaks()
         reserved = torch.cuda.max_memory_reserved()
     extra = blas_workspace(machine.gpus[0])
-    parts = {"load": load, "prompt": prompt, "last": last, "libraries": extra}
+    parts = {"load": load, "prompt": prompt, "last_token": last, "libraries": extra}
     return Prediction(
         max(prompt, last) + extra, reserved + extra, "run, stand-ins for packed products", parts
     )
