@@ -90,11 +90,11 @@ def test_a_tiny_row_end_to_end():
     assert workspace == (2 * 4096 + 8 * 16) * 1024
     assert weights <= predicted.parts["load"] < weights + 60_000  # blocks of 512 bytes, rotary frequencies
     assert predicted.parts["libraries"] == workspace
-    phases = [predicted.parts[name] for name in ("load", "prompt", "last")]
+    phases = [predicted.parts[name] for name in ("load", "prompt", "last_token")]
     assert predicted.allocated == max(phases) + workspace
     assert predicted.how == "run"
     assert (
-        predicted.of(row(measured="GPU memory")) == predicted.parts["last"] + workspace < predicted.allocated
+        predicted.of(row(measured="GPU memory")) == predicted.parts["last_token"] + workspace < predicted.allocated
     )
 
 
