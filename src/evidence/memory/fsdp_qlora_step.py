@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from evidence.memory.first_rank import first_rank
 from evidence.memory.four_bits import FourBits
 
 _TARGETS = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj", "down_proj")
@@ -45,13 +46,8 @@ class QloraStep:
 
     def take(self) -> None:
         """Build the model and take steps; the caller reads the peaks, which start when training does."""
-        import torch.distributed as dist
-
-        dist.init_process_group("nccl", rank=0, world_size=self.ranks, store=dist.HashStore())  # type: ignore[attr-defined] # torch does not export it
-        try:
+        with first_rank(self.ranks):
             self._train()
-        finally:
-            dist.destroy_process_group()
 
     def _train(self) -> None:
         model = self._wrapped(self._built())

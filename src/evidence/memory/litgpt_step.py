@@ -21,6 +21,7 @@ from unittest import mock
 import torch
 from torch import nn
 
+from evidence.memory.first_rank import first_rank
 from evidence.memory.four_bits import FourBits
 
 CHUNK = 128
@@ -129,18 +130,12 @@ class LitgptStep:
 @contextmanager
 def _first_of(ranks: int) -> Iterator[None]:
     """The process of rank 0, as torchrun would have started it."""
-    import torch.distributed as dist
-
     told = {
         "TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks),
         "RANK": "0", "LOCAL_RANK": "0", "GROUP_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500",
     }  # fmt: skip
-    with mock.patch.dict(os.environ, told):
-        dist.init_process_group("nccl", rank=0, world_size=ranks, store=dist.HashStore())  # type: ignore[attr-defined] # torch does not export it
-        try:
-            yield
-        finally:
-            dist.destroy_process_group()
+    with mock.patch.dict(os.environ, told), first_rank(ranks):
+        yield
 
 
 def _pack(module: nn.Module, *, compressed: bool) -> None:

@@ -26,6 +26,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from evidence.memory.first_rank import first_rank
+
 Checkpoints = Literal["full", "op"]
 _STEPS = 2
 _PRODUCTS = 7
@@ -249,13 +251,8 @@ class TitanStep:
 
     def take(self) -> None:
         """Build the model and take steps."""
-        import torch.distributed as dist
-
-        dist.init_process_group("nccl", rank=0, world_size=self.ranks, store=dist.HashStore())  # type: ignore[attr-defined] # torch does not export it
-        try:
+        with first_rank(self.ranks):
             self._train()
-        finally:
-            dist.destroy_process_group()
 
     def _train(self) -> None:
         model = self._built()

@@ -1,16 +1,35 @@
 """Tensors that are made without a device, and what they meet."""
 
+# ruff: noqa: RUF001 # Chinese has its own punctuation
+
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from samedevice.diagnosis.fixes import with_keyword
 from samedevice.lint._meetings import Pair, pairs, symbol_expression
 from samedevice.lint._rule import Hit, LintRule, Repair
 from samedevice.lint._source import CALLERS_DECIDE, Around, Call, LintedFile, nodes, short
-from samedevice.messages import Phrase
+from samedevice.messages import Language, Phrase
 from samedevice.static.tensors import FUNCTIONS, MAKERS, SourceText, Tensor, makes_something
+
+SENTENCES: Mapping[str, Mapping[Language, str]] = {
+    "meets": {
+        "en": "line {line} uses {stray} together with {other}",
+        "zh": "第 {line} 行把 {stray} 与 {other} 一起使用",
+    },
+    "meets-elsewhere": {
+        "en": "line {line} of {file} uses {stray} together with {other}",
+        "zh": "{file} 第 {line} 行把 {stray} 与 {other} 一起使用",
+    },
+    "made-elsewhere": {
+        "en": "line {line} of {file} makes it: {made}",
+        "zh": "它由 {file} 第 {line} 行创建：{made}",
+    },
+    "fix": {"en": "make it on {device}", "zh": "创建时写 device={device}"},
+}
+"""What every rule says of them: where they meet, where one was made, and the repair."""
 
 
 def unplaced(file: LintedFile, rule: LintRule, counts: Callable[[Tensor], bool]) -> Iterator[Hit]:
@@ -87,8 +106,7 @@ def _is_unplaced(file: LintedFile, call: Call) -> bool:
 
 
 def _is_made(tensor: Tensor) -> bool:
-    stays = tensor.where.unplaced
-    return stays and tensor.role == "made"
+    return tensor.where.unplaced and tensor.role == "made"
 
 
 def _hit(file: LintedFile, rule: LintRule, maker: Call, pair: Pair) -> Hit:

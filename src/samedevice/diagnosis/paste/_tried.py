@@ -18,7 +18,7 @@ _CLAUSE = Pattern(r"[,;(，；：（)）]|:\s|\s(?:but|and then|yet)\s|但是?|�
 _SENTENCE = Pattern(r"[。！？!?\n]|\.(?=\s|$)")
 _VAIN = Pattern(
     r"\b(?:no|zero|without|any) (?:difference|effect|change|luck|avail|success|improvement)\b|\bin vain\b|\bto no avail\b"
-    r"|(?:(?:did|does|do|has|have|is|was|were|would)(?: not)|never) (?:\w+ ){0,2}(?:help|change|solve|fix|cure|matter)\w*"
+    r"|(?:(?:did|does|do|has|have|is|was|were|would) not|never) (?:\w+ ){0,2}(?:help|change|solve|fix|cure|matter)\w*"
     r"|\bnothing (?:changed|changes|helps|helped)|\bchang(?:ed|es|ing) nothing|(?<!\bin the )\bsame (?:error|result|thing|problem|outcome|failure)\b"
     r"|\b(?:it|that|this)(?: is| was|'s| stays| remains) (?:just |all |exactly )?the same\b|\bjust the same\b"
     r"|没(?:有)?(?:什么|任何|啥)?(?:效果|作用|变化|区别|帮助|改善)|无效|不管用|没有?用(?=[了啊的吗 ]*$)|都?没用(?=[了啊的 ]*$)"

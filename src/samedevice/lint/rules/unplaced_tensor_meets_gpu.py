@@ -54,7 +54,7 @@ from collections.abc import Iterator
 
 from samedevice.lint._rule import Hit, LintRule
 from samedevice.lint._source import LintedFile
-from samedevice.lint._unplaced import on_a_gpu, unplaced
+from samedevice.lint._unplaced import SENTENCES, on_a_gpu, unplaced
 
 
 def _check(file: LintedFile) -> Iterator[Hit]:
@@ -129,19 +129,7 @@ RULE = LintRule(
             "en": "{made} is made on the host and meets what is on a GPU",
             "zh": "{made} 创建在内存里，却会遇到 GPU 上的张量",
         },
-        "meets": {
-            "en": "line {line} uses {stray} together with {other}",
-            "zh": "第 {line} 行把 {stray} 与 {other} 一起使用",
-        },
-        "meets-elsewhere": {
-            "en": "line {line} of {file} uses {stray} together with {other}",
-            "zh": "{file} 第 {line} 行把 {stray} 与 {other} 一起使用",
-        },
-        "made-elsewhere": {
-            "en": "line {line} of {file} makes it: {made}",
-            "zh": "它由 {file} 第 {line} 行创建：{made}",
-        },
-        "fix": {"en": "make it on {device}", "zh": "创建时写 device={device}"},
+        **SENTENCES,
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
     check=_check,

@@ -215,10 +215,7 @@ def _classes_in(folder: Path, pattern: str) -> frozenset[str]:
     """The names of all classes in the files of a folder."""
     found: set[str] = set()
     for path in folder.glob(pattern):
-        try:
-            found.update(_CLASS.findall(path.read_text("utf-8", "replace")))
-        except OSError:
-            continue
+        found.update(_CLASS.findall(_bytes_of(path).decode("utf-8", "replace")))
     return frozenset(found)
 
 
@@ -226,14 +223,7 @@ def _classes_in(folder: Path, pattern: str) -> frozenset[str]:
 def _files_naming(folder: Path, name: str) -> tuple[Path, ...]:
     """The files of a folder in which a name stands."""
     wanted = name.encode()
-    found = []
-    for path in folder.glob("**/*.py"):
-        try:
-            if wanted in path.read_bytes():
-                found.append(path)
-        except OSError:
-            continue
-    return tuple(found)
+    return tuple(path for path in folder.glob("**/*.py") if wanted in _bytes_of(path))
 
 
 @lru_cache(maxsize=4096)
