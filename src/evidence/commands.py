@@ -29,6 +29,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "pipeline-plans",
         "plan-families",
         "deepspeed-estimates",
+        "record-memory",
         "memory-proof",
         "memory-truth",
     ),
