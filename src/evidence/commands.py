@@ -30,6 +30,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "plan-families",
         "deepspeed-estimates",
         "record-memory",
+        "replay-memory",
         "memory-proof",
         "memory-truth",
     ),

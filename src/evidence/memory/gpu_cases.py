@@ -338,7 +338,7 @@ def _inference() -> Iterator[tuple[str, Body]]:
         decoder_attention_heads=12, encoder_ffn_dim=3072, decoder_ffn_dim=3072))  # fmt: skip
 
 
-def _trainings() -> Iterator[tuple[str, Body]]:
+def _planned() -> Iterator[tuple[str, dict[str, Any], Training]]:
     models = {
         "Qwen2.5-0.5B": _QWEN,
         "Llama-2-7B 8 layers": config_of("Llama-2-7B", 8),
@@ -349,29 +349,38 @@ def _trainings() -> Iterator[tuple[str, Body]]:
         for precision in PRECISIONS:
             for how, tuning in tunings.items():
                 for checkpointing in (False, True):
-                    label = (
-                        f"train {name} {precision} {how}{' checkpointing' if checkpointing else ''}, 2x1024"
+                    label = f"{name} {precision} {how}{' checkpointing' if checkpointing else ''}"
+                    yield (
+                        label,
+                        config,
+                        Training(
+                            precision=precision,
+                            context=1024,
+                            micro_batch=2,
+                            checkpointing=checkpointing,
+                            tuning=tuning,
+                        ),
                     )
-                    chosen = Training(
-                        precision=precision,
-                        context=1024, micro_batch=2, checkpointing=checkpointing, tuning=tuning,
-                    )  # fmt: skip
-                    yield label, training(config, chosen)
     for optimizer in OPTIMIZERS:
-        chosen = Training(precision="bf16", context=1024, micro_batch=2, optimizer=optimizer)
-        yield f"train Qwen2.5-0.5B bf16 {optimizer}, 2x1024", training(_QWEN, chosen)
+        yield (
+            f"Qwen2.5-0.5B bf16 {optimizer}",
+            _QWEN,
+            Training(precision="bf16", context=1024, micro_batch=2, optimizer=optimizer),
+        )
+    yield "Qwen2.5-0.5B fp32 AdamW", _QWEN, Training(precision="fp32", context=1024, micro_batch=2)
     yield (
-        "train Qwen2.5-0.5B fp32 AdamW, 2x1024",
-        training(_QWEN, Training(precision="fp32", context=1024, micro_batch=2)),
+        "Qwen2.5-0.5B fp16-mixed AdamW",
+        _QWEN,
+        Training(precision="fp16-mixed", context=1024, micro_batch=2),
     )
     yield (
-        "train Qwen2.5-0.5B fp16-mixed AdamW, 2x1024",
-        training(_QWEN, Training(precision="fp16-mixed", context=1024, micro_batch=2)),
+        "GPT-2-XL 8 layers bf16-mixed AdamW",
+        config_of("GPT-2-XL", 8),
+        Training(precision="bf16-mixed", context=1024, micro_batch=2),
     )
-    yield (
-        "train GPT-2-XL 8 layers bf16-mixed AdamW, 2x1024",
-        training(config_of("GPT-2-XL", 8), Training(precision="bf16-mixed", context=1024, micro_batch=2)),
-    )
+
+
+def _trainings() -> Iterator[tuple[str, Body]]:
     yield (
         "train BERT-base fp32 AdamW, 16x256",
         train(_of("bert", "BertForSequenceClassification", _text(16, 256, "sequence"))),
@@ -411,5 +420,13 @@ def _trainings() -> Iterator[tuple[str, Body]]:
     yield "train LSTM fp32 AdamW, 16x256", train(_recurrent)
 
 
-CASES: dict[str, Body] = {**dict(_inference()), **dict(_trainings())}
+PLANNED: dict[str, tuple[dict[str, Any], Training]] = {
+    f"train {name}, 2x1024": (config, chosen) for name, config, chosen in _planned()
+}
+"""What the planner's formula speaks of, by the case's name: a configuration and the training."""
+CASES: dict[str, Body] = {
+    **dict(_inference()),
+    **{name: training(config, chosen) for name, (config, chosen) in PLANNED.items()},
+    **dict(_trainings()),
+}
 """By name: what is run, on what and how large."""
