@@ -19,7 +19,10 @@ from samedevice.runtime import VirtualMachine
 
 
 def work(journals: Journals, number: int, turns: int, only: str, again: str | None) -> int:
-    """Record the operator that was begun, and then those whose turn it is; the exit status."""
+    """Record the operator that was begun, and then those whose turn it is; the exit status.
+
+    Where the GPU's context is lost, the process ends at once: Python's own end could hang on it.
+    """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of a process with a GPU takes minutes
     written = journals.read()
     about = about_virtual() if journals.virtual else about_gpu()
@@ -29,13 +32,13 @@ def work(journals: Journals, number: int, turns: int, only: str, again: str | No
     with journals.noting(number) as note:
         note(machine=about)
         if again and not recorded(again, written, journals.virtual, note):
-            return FATAL
+            os._exit(FATAL)
         for turn in iter(lambda: os.read(turns, 4), b""):
             if (place := int.from_bytes(turn)) >= len(names):
                 break
             name = names[place]
             if name not in written.done and not recorded(name, written, journals.virtual, note):
-                return FATAL
+                os._exit(FATAL)
     return 0
 
 
