@@ -26,6 +26,8 @@ def work(journals: Journals, number: int, turns: int, only: str, again: str | No
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of a process with a GPU takes minutes
     written = journals.read()
     about = about_virtual() if journals.virtual else about_gpu()
+    if not journals.virtual:
+        rule_cases.synchronize()  # no case is to blame for a GPU that cannot be used
     if written.machine not in ({}, about):
         raise SystemExit(f"the journals beside {journals.recording} are of another machine")
     names = [name for name in op_cases.operators() if only in name]

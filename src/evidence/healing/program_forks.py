@@ -13,6 +13,7 @@ import selectors
 import signal
 import time
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -127,7 +128,9 @@ class _Fork:
     def begun(cls, seed: int, numbers: list[int], setting: Setting, *, alone: bool) -> _Fork:
         """A process that runs programs, one after the other."""
         reading, writing = os.pipe()
-        pid = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 counts torch's idle threads
+            pid = os.fork()
         if pid == 0:
             os.close(reading)
             status = 1
