@@ -171,10 +171,11 @@ A recording on a machine with two GPUs would prove it; the recorder has none of 
 one CUDA GPU, each tensor
 argument (members of lists too, and `out=`) on the CPU and the rest on the GPU, as it is and as a 0-dim
 tensor, and writes down outcome,
-message and result devices. `python -m evidence replay-rules` replays such a recording on a virtual machine
+message, result devices, and the shapes and types of each sample. `python -m evidence replay-rules` replays
+such a recording on a virtual machine, with the cases whose sample is the same in the torch that is installed,
 and prints the agreement by
-family. No recording of a real GPU is in the repository yet. Until there is one, the table's own predictions
-are replayed for the whole
+family and how many cases were left out. No recording of a real GPU is in the repository yet. Until there is
+one, the table's own predictions are replayed for the whole
 database: that shows that nothing breaks, and proves nothing about CUDA.
 
 What is certain today: that the derived rows say what `native_functions.yaml` and `torchgen` of the installed

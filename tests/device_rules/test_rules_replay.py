@@ -1,20 +1,15 @@
-"""The recorder and the replay run on a virtual machine, so that both are ready when there is a GPU."""
+"""The replay of a recording, or of the table's own predictions, on a virtual machine."""
 
 from __future__ import annotations
 
-import gzip
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+import torch
 
 pytest.importorskip("expecttest", reason="torch's own test helpers import it")
 
-from evidence.engine import op_cases, record_rules, replays, rule_cases  # only when their imports are there
+from evidence.engine import op_cases, replays, rule_cases  # only when their imports are there
+from evidence.engine.recordings import Recording, load
 
-ROOT = Path(__file__).parents[2]
 EVERY = 30
 """Every so many operators, which takes some eight seconds; `python -m evidence replay-rules` takes all."""
 
@@ -34,8 +29,8 @@ def test_the_tables_own_predictions_replay_without_a_fault(capsys):
     first.
     """
     recordings = replays.newest()
-    recorded = replays.load(recordings[-1])[1] if recordings else None
-    families = replays.compare(recorded, names())
+    recorded = load(recordings[-1]) if recordings else None
+    families = replays.compare(recorded, names()).families
     replays.show(families, 20)
     print(
         f"agreement with {recordings[-1].name if recordings else 'its own predictions'}, every {EVERY}th "
@@ -59,7 +54,7 @@ def test_every_refusal_says_which_devices():
         "nn.functional.conv2d",
         "scatter",
     ):
-        for key, result in replays.replay(name, None).items():
+        for key, result in replays.replay(name).items():
             if result["outcome"] == "error":
                 assert result["type"] == "RuntimeError", (key, result)
                 assert "device" in result["message"] or "should be the same" in result["message"], (
@@ -68,59 +63,39 @@ def test_every_refusal_says_which_devices():
                 )
 
 
-def test_a_recording_is_made_stopped_and_gone_on_with(tmp_path):
-    recording = tmp_path / "virtual.json.gz"
-    command = [
-        sys.executable,
-        "-m",
-        "evidence",
-        "record-rules",
-        str(recording),
-        "--self-check",
-        "--only",
-        "nn.functional.linear",
-    ]
-    environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": "/usr/bin:/bin"}
-
-    def record(*more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*command, *more],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-
-    stopped = record("--minutes", "0")
-    assert stopped.returncode == 4, stopped.stderr
-    assert not recording.exists()
-    journal = tmp_path / "virtual.json.virtual.partial.jsonl"
-    done = {
-        "key": "nn.functional.linear|call|0|0|n",
-        "outcome": "crash",
-        "type": "",
-        "message": "died of signal 6",
-    }
-    journal.write_text(json.dumps(done) + '\n{"key": "half a li', encoding="utf-8")
-    went_on = record()
-    assert went_on.returncode == 0, went_on.stderr
-    assert not journal.exists()
-    about, results = replays.load(recording)
-    assert about["gpu"] == "virtual"
-    assert (
-        results.pop("nn.functional.linear|call|0|0|n")["message"] == "died of signal 6"
-    )  # kept, not run again
-    assert {result["outcome"] for result in results.values()} <= {"ok", "error", "skip"}
-    assert len(results) > 5
-    with gzip.open(recording, "rt", encoding="utf-8") as file:
-        assert json.load(file)["format"] == record_rules.FORMAT
-
-
 def test_a_disagreement_is_seen():
-    real = {"nn.functional.linear|call|0|1|n": {"outcome": "ok", "devices": ["cuda:0"]}}
-    families = replays.compare(real, ["nn.functional.linear"])
-    assert families["nn.functional"].cases == 1
-    assert families["nn.functional"].outcome == 0
-    assert "wrapper_CUDA_addmm" in families["nn.functional"].different[0]
+    found = replays.compare(recorded({"outcome": "ok", "devices": ["cuda:0"]}), ["nn.functional.linear"])
+    family = found.families["nn.functional"]
+    assert (family.cases, family.outcome) == (1, 0)
+    assert "wrapper_CUDA_addmm" in family.different[0]
+
+
+def recorded(result: dict[str, object], op: str = "nn.functional.linear", digest: str = "") -> Recording:
+    """One case of one operator."""
+    case, call = next(
+        (case, call)
+        for case, call in rule_cases.cases("nn.functional.linear")
+        if case.key == "nn.functional.linear|call|0|1|n"
+    )
+    return Recording(
+        {},
+        {case.key.replace(case.op, op): result},
+        {case.sample_key.replace(case.op, op): digest or rule_cases.digest(call)},
+    )
+
+
+def test_what_another_torch_ran_is_told_and_not_compared():
+    result = {"outcome": "ok", "devices": ["cuda:0"]}
+    other = replays.compare(recorded(result, digest="float32[9, 9] float32[9]"), ["nn.functional.linear"])
+    assert not other.families
+    assert other.left_out() == (
+        "not compared: 0 cases of 0 operators unknown here, 1 cases of 1 operators with other samples here"
+    )
+    unknown = replays.compare(recorded(result, op="of_tomorrow"), ["nn.functional.linear"])
+    assert not unknown.families
+    assert "1 cases of 1 operators unknown here, 0 cases" in unknown.left_out()
+
+
+def test_a_digest_tells_shapes_and_types():
+    call = op_cases.Call(None, torch.add, (torch.ones(2, 3), [torch.ones((), dtype=torch.int64)]), {"x": 1})
+    assert rule_cases.digest(call) == "float32[2, 3] int64[]"

@@ -174,3 +174,63 @@ def test_what_shares_memory_is_told_by_what_overlaps():
     )
     other = buffer.clone()
     assert joined == healed_programs.picture({"a": other[:4], "b": other[4:], "c": other[2:6]})
+
+
+ROUNDS = """
+import torch
+def program(place, heal, see):
+    class Added(torch.nn.Module):
+        def forward(self, x, y):
+            return x + y
+    model = Added()
+    heal(model)
+    for call in range(2):
+        x, y = (torch.arange(4.0) + 1).to(place(0)), torch.ones(4).to(place(1))
+        y = y * {factor} if y.device.type == "cpu" {and_more} else y
+        see(out=model(x, y).to(place(0)).clone())
+"""
+
+
+@pytest.mark.parametrize(
+    ("factor", "and_more", "word"),
+    [
+        (1.000001, "", "close"),
+        (1.01, "", "ambiguous"),  # the host alone gives such numbers, too
+        (1.01, 'and x.device.type != "cpu"', "DIFFERENT"),
+    ],
+)
+def test_rounding_of_another_device_is_no_difference(factor, and_more, word):
+    source = ROUNDS.format(factor=factor, and_more=and_more)
+    program = healed_programs.Program(source, ("cuda:0", "cpu"), "model", rounds=True)
+    assert healed_programs.outcome(program)[0] == word
+
+
+def test_near_is_about_floating_numbers_only():
+    def seen(value):
+        return healed_programs.picture({"a": value})["a"]
+
+    near, base = healed_programs.near, torch.tensor([1.0, -2.0, float("inf"), float("nan")])
+    assert near(seen(base), seen(base * 1.00001))
+    assert not near(seen(base), seen(base * 1.01))
+    assert not near(seen(base), seen(base.flip(0)))
+    assert not near(seen(base), seen(base.view(2, 2)))
+    assert not near(seen(torch.tensor([100000])), seen(torch.tensor([100001])))
+    assert not near(seen(base), None)
+
+
+def test_a_lost_write_is_no_rounding():
+    program = healed_programs.Program(LOSES, ("cuda:0", "cpu"), "block", rounds=True)
+    alone, healed = (healed_programs.ran(program, healed=each) for each in (False, True))
+    assert healed_programs.judged(alone, healed, healed_programs.near)[0] == "DIFFERENT"
+
+
+def test_one_gpu_and_its_host_take_all_places():
+    kept = set()
+    for number in range(60):
+        program = healed_programs.drawn(Random(f"gpu:{number}"))
+        own = program.on_one_gpu()
+        draws = any(word in program.source for word in healed_programs.RANDOM)
+        assert set(own.places) <= ({"cuda:0"} if draws else {"cuda:0", "cpu"})
+        assert own.home == "cuda:0"
+        kept.add(draws)
+    assert kept == {True, False}

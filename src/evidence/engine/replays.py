@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evidence.engine import rule_cases
-from evidence.engine.record_rules import machine, unchecked
+from evidence.engine import op_cases, rule_cases
+from evidence.engine.recording_worker import machine, run_virtual
+from evidence.engine.recordings import Recording
 from evidence.places import ROOT
 
 RECORDINGS = ROOT / "measurements" / "rules"
@@ -71,45 +70,63 @@ def family_of(name: str) -> str:
     return next((family for family in FAMILIES if name.startswith(f"{family}.")), "torch")
 
 
-def replay(name: str, wanted: set[str] | None) -> dict[str, dict[str, Any]]:
-    """Outcomes of an operator's cases on a virtual machine; all of them where `wanted` is None."""
+@dataclass
+class Comparison:
+    """Of a recording with a virtual machine here."""
+
+    families: dict[str, Agreement] = field(default_factory=lambda: defaultdict(Agreement))
+    unknown: Counter[str] = field(default_factory=Counter)
+    """Recorded cases of operators that torch's database does not have here."""
+    other_sample: Counter[str] = field(default_factory=Counter)
+    """Recorded cases of an operator whose sample is another here."""
+
+    def left_out(self) -> str:
+        """What was recorded and not compared."""
+        return (
+            f"not compared: {self.unknown.total()} cases of {len(self.unknown)} operators unknown here, "
+            f"{self.other_sample.total()} cases of {len(self.other_sample)} operators with other samples here"
+        )
+
+
+def replay(name: str, recorded: Recording | None = None) -> dict[str, dict[str, Any]]:
+    """Outcomes of an operator's cases on a virtual machine; those that were recorded, of the same samples."""
     found: dict[str, dict[str, Any]] = {}
-    todo = [(case, call) for case, call in rule_cases.cases(name) if wanted is None or case.key in wanted]
+    todo = [
+        (case, call)
+        for case, call in rule_cases.cases(name)
+        if recorded is None
+        or (case.key in recorded.results and recorded.samples.get(case.sample_key) == rule_cases.digest(call))
+    ]
     if not todo:
         return found
     with machine() as virtual:
         for case, call in todo:
-            seen = sum(virtual.event_counts)
-            result = rule_cases.run(case, call)
-            if result["outcome"] == "ok":
-                result = unchecked(virtual, seen) or result
-            found[case.key] = result
+            found[case.key] = run_virtual(virtual, case, call)
     return found
 
 
-def load(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """About the machine, and results by case."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        whole = json.load(file)
-    return whole["machine"], {key: whole["results"][number] for key, number in whole["cases"].items()}
-
-
-def compare(recorded: dict[str, dict[str, Any]] | None, names: list[str]) -> dict[str, Agreement]:
-    """Agreement by family; without a recording, of the machine with itself."""
-    by_operator: dict[str, set[str]] = defaultdict(set)
-    for key in recorded or ():
-        by_operator[key.partition("|")[0]].add(key)
-    families: dict[str, Agreement] = defaultdict(Agreement)
+def compare(recorded: Recording | None, names: list[str], only: str = "") -> Comparison:
+    """A recording with what happens here; without one, the virtual machine with itself."""
+    found = Comparison()
+    by_operator: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
+    for key, result in recorded.results.items() if recorded else ():
+        if result["outcome"] != "skip":
+            by_operator[key.partition("|")[0]][key] = result
     for name in names:
-        real = replay(name, None) if recorded is None else {key: recorded[key] for key in by_operator[name]}
-        ours = replay(name, set(real))
-        for key in sorted(set(real) & set(ours)):
-            if real[key]["outcome"] != "skip":
-                families[family_of(name)].add(key, real[key], ours[key])
-    return families
+        real = by_operator[name] if recorded else replay(name)
+        ours = replay(name, recorded)
+        for key in sorted(real):
+            if key not in ours:
+                found.other_sample[name] += 1
+            elif real[key]["outcome"] != "skip":
+                found.families[family_of(name)].add(key, real[key], ours[key])
+    for name in by_operator.keys() - op_cases.operators().keys():
+        if only in name:
+            found.unknown[name] = len(by_operator[name])
+    return found
 
 
-def broken(recorded: dict[str, dict[str, Any]] | None, families: dict[str, Agreement]) -> list[str]:
+def broken(recorded: Recording | None, families: dict[str, Agreement]) -> list[str]:
     """Cases in which the virtual machine failed for a reason of its own."""
     if recorded is not None:
         return []
@@ -162,7 +179,7 @@ def rows_consulted(names: list[str]) -> Counter[str]:
     mismatches.row_for = noting
     try:
         for name in names:
-            replay(name, None)
+            replay(name)
     finally:
         mismatches.row_for = row_for
     counts: Counter[str] = Counter()

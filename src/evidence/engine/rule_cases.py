@@ -44,6 +44,11 @@ class Case:
         """The name of this case in a recording."""
         return f"{self.op}|{self.kind}|{self.sample}|{self.position}|{'0' if self.scalar else 'n'}"
 
+    @property
+    def sample_key(self) -> str:
+        """The name of its sample in a recording."""
+        return f"{self.op}|{self.sample}"
+
 
 def case_of(key: str) -> Case:
     """The case with that name."""
@@ -83,6 +88,13 @@ def cases(name: str) -> Iterator[tuple[Case, op_cases.Call]]:
                     yield Case(name, kind, number, position, True), call
 
 
+def digest(call: op_cases.Call) -> str:
+    """The tensors of a sample in short: `float32[5, 3] int64[3]`."""
+    return " ".join(
+        f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}" for tensor in call.tensors()
+    )
+
+
 def run(case: Case, call: op_cases.Call, other: str = "cpu", gpu: str = "cuda:0") -> Result:
     """What comes of a case here: `skip` when it does not run with all arguments on the GPU either; `fatal`
     tells a lost context.
@@ -103,9 +115,10 @@ def run(case: Case, call: op_cases.Call, other: str = "cpu", gpu: str = "cuda:0"
             results = _call(case, call, gpu, other)
             synchronize()
         except Exception as error:
+            fatal = is_fatal(error)
             return {
-                "outcome": "crash" if is_fatal(error) else "error",
-                "fatal": is_fatal(error),
+                "outcome": "crash" if fatal else "error",
+                "fatal": fatal,
                 "type": type(error).__name__,
                 "message": first_line(error),
             }
@@ -141,8 +154,14 @@ def synchronize() -> None:
 
 
 def is_fatal(error: BaseException) -> bool:
-    """Whether the GPU's context is lost: an illegal access or an assertion of a kernel."""
-    return "CUDA error" in str(error) or "CUDNN_STATUS_EXECUTION_FAILED" in str(error)
+    """Whether the GPU's context is lost: an illegal access or an assertion, whichever library tells of it."""
+    if "CUDA error" in str(error):
+        return True
+    try:
+        synchronize()
+    except Exception:
+        return True
+    return False
 
 
 def first_line(error: BaseException) -> str:
