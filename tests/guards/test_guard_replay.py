@@ -95,6 +95,7 @@ def test_a_spread_transformer():
 def test_what_came_from_outside_has_no_birthplace():
     finding = fails(nn.Linear(4, 4).to("cuda:1"), x())
     assert all(operand.made is None and operand.moved is None for operand in finding.operands)
+    assert not any(operand.lineage for operand in finding.operands)
     assert finding.notes == ()
 
 

@@ -164,7 +164,8 @@ class _Outline:
                 made.copy_(torch.tensor(self.values, dtype=self.dtype))
         record = getattr(made.untyped_storage(), "_sd", None)
         if record is not None and hasattr(record, "made"):
-            record.made = record.moved = None  # what came from outside was not made here
+            # What came from outside was not made here.
+            record.made = record.moved = record.decision = None
         tensor = torch.nn.Parameter(made, self.requires_grad) if self.kind is torch.nn.Parameter else made
         if self.requires_grad and self.kind is torch.Tensor:
             tensor.requires_grad_()

@@ -21,7 +21,7 @@ from samedevice.provenance import FrameFilter
 from samedevice.runtime.checkpoints import GhostLibrary
 from samedevice.runtime.cuda import forget_initialization
 from samedevice.runtime.distributed import Collectives, Works
-from samedevice.runtime.engine import Engine, VirtualDeviceMode, tidy
+from samedevice.runtime.engine import Engine, Order, VirtualDeviceMode, refuse_real_gpus, tidy
 from samedevice.runtime.host import Describe, counted_copies, recorded_timeline, watched_optimizers
 from samedevice.runtime.isolation import Settings, start_over
 from samedevice.runtime.kernels import ForeachRoute
@@ -80,6 +80,8 @@ class VirtualMachine:
         self._stack = contextlib.ExitStack()
         self._entered = False
         self._held: dict[str, int] = {}
+        self._real_gpus = False
+        """Whether the process may hold tensors of real GPUs."""
         newer = RELEASE > NEWEST
         self._off = TABLE.without_target() if newer else ()
         self.newer_torch = str(torch.__version__) if newer else ""
@@ -232,6 +234,13 @@ class VirtualMachine:
 
     def _enter(self) -> None:
         stack = self._stack
+        self._real_gpus = (
+            _inside[-1]._real_gpus
+            if _inside
+            else torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        )
+        if self._real_gpus:
+            self._engine.intercept(Order.REAL, refuse_real_gpus)
         push_state(self.state)
         stack.callback(pop_state, self.state)
         stack.callback(forget_initialization)

@@ -17,6 +17,8 @@ Interceptor = Callable[[Any, tuple[Any, ...], dict[str, Any], Proceed], Any]
 class Order(IntEnum):
     """Who sees an operator first."""
 
+    REAL = -2
+    """A tensor on a real GPU is refused."""
     WATCHED = -1
     """Somebody records the run."""
     FORKED = 0

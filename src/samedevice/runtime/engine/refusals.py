@@ -1,4 +1,4 @@
-"""A layout that virtual GPUs do not have, refused where a script makes or moves such a tensor."""
+"""What a machine cannot take, refused where a script makes, moves or uses such a tensor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import Any, NoReturn
 import torch
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime.state import is_virtual
+from samedevice.runtime.engine.interceptors import Proceed
+from samedevice.runtime.state import is_virtual, raw_device, tensors_in
+
+_OWN_MEMORY = (torch.Tensor, torch.nn.Parameter)
+"""Classes whose device is that of their memory; another class may say what it likes."""
 
 
 def refuse_nested() -> NoReturn:
@@ -29,3 +33,15 @@ def nested(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     ):
         refuse_nested()
     return NotImplemented
+
+
+def refuse_real_gpus(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Proceed) -> Any:
+    """Refuse a tensor that is on a real GPU, which has the names of the machine's GPUs."""
+    for value in (*args, *kwargs.values()):
+        for tensor in tensors_in(value):
+            if tensor.__class__ in _OWN_MEMORY and raw_device(tensor).type not in ("cpu", "meta"):
+                raise UnsupportedFeatureError(
+                    f"A tensor that was made on a real GPU ({raw_device(tensor)}) before the virtual machine "
+                    "was entered is not supported there; make it inside, or move it to the host before."
+                )
+    return proceed(func, args, kwargs)
