@@ -223,7 +223,7 @@ def test_what_failed_its_proof_is_not_written(films, monkeypatch, tmp_path):
     assert not places.exists()
     said = " ".join(done.output.split())
     assert said.count("not written") == 2
-    assert f"{script}: no plan was proved" in said.replace("/ ", "/")
+    assert f"{script}:noplanwasproved" in "".join(said.split())  # a long path is broken anywhere
 
 
 def test_a_pipeline_that_makes_pictures_takes_no_frames(folder):
