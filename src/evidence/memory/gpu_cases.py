@@ -112,14 +112,17 @@ def prefill(
         with moment("load"):
             model = language_model(config, dtype, attention)
         ids = tokens(batch, context)
-        chosen = sdpa_kernel(kernel) if kernel is not None else contextlib.nullcontext()
-        with torch.no_grad(), chosen, moment("prefill"):
+        with torch.no_grad(), _attending(kernel), moment("prefill"):
             answer = model(ids, use_cache=True)
-        with torch.no_grad(), chosen, moment("again"):
+        with torch.no_grad(), _attending(kernel), moment("again"):
             del answer
             model(ids, use_cache=True, logits_to_keep=1)
 
     return body
+
+
+def _attending(kernel: SDPBackend | None) -> contextlib.AbstractContextManager[None]:
+    return sdpa_kernel(kernel) if kernel is not None else contextlib.nullcontext()
 
 
 def generate(

@@ -200,8 +200,8 @@ def case(name: str) -> dict[str, Any]:
 
 
 def history(entries: list[dict[str, Any]]) -> str:
-    """A history in words: `a512` takes bytes, `f17` gives back the 17th that were taken, `S` and `R` take
-    segments of the driver and give them back.
+    """A history in words: `a512` takes bytes, `f1` gives back what was taken last, `f2` what before that, `S`
+    and `R` take segments of the driver and give them back.
     """
     words = []
     numbers: dict[int, int] = {}
@@ -213,7 +213,8 @@ def history(entries: list[dict[str, Any]]) -> str:
             taken += 1
             words.append(f"a{size}")
         elif action == "free_requested":
-            words.append(f"f{numbers.get(address, -1)}")
+            if address in numbers:  # else it was taken before the history began
+                words.append(f"f{taken - numbers[address]}")
         elif action in ("segment_alloc", "segment_map"):
             words.append(f"S{size}")
         elif action in ("segment_free", "segment_unmap"):

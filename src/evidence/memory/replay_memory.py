@@ -187,11 +187,11 @@ def answers(words: Sequence[str]) -> Iterator[str]:
         number = int(word[1:])
         if word[0] == "a":
             blocks.append(allocator.take(number))
-        elif word[0] == "f" and number >= 0:
-            block = blocks[number]
+        elif word[0] == "f":
+            block = blocks[-number]
             assert block is not None
             allocator.drop(block)
-            blocks[number] = None
+            blocks[-number] = None
         # what the real one asked of the driver is what ours is compared with
     for entry in allocator.history.entries:
         if entry.action in ("segment_alloc", "segment_map"):
