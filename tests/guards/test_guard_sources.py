@@ -107,3 +107,27 @@ def test_a_name_with_a_value_for_each_branch_is_not_followed():
         return x() * weights
 
     assert of(fails(caller, True), "weights").made is None
+
+
+def test_a_default_for_what_was_not_passed_is_no_birthplace():
+    def scaled(value, weights=None):
+        if weights is None:
+            weights = torch.ones(8)
+        return value * weights
+
+    assert of(fails(lambda: scaled(x(), torch.arange(8.0).view(8))), "weights").made is None
+
+
+def test_a_device_that_the_line_names_is_the_decision():
+    def caller():
+        weights = torch.ones(8, device="cuda:1")
+        return x() * weights
+
+    finding = fails(caller)
+    (decision,) = of(finding, "weights").lineage
+    assert (decision.kind, decision.source, decision.said, decision.device) == (
+        "created",
+        "literal",
+        "'cuda:1'",
+        "cuda:1",
+    )

@@ -18,9 +18,10 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from samedevice.events import Event, EventKind, Operand, Place
+from samedevice.events import Decision, Event, EventKind, Operand, Place
 from samedevice.guards._align import tensors_of
 from samedevice.provenance import call_at, variables_of
+from samedevice.provenance.named_devices import device_source
 from samedevice.provenance.syntax import parsed
 
 if TYPE_CHECKING:
@@ -409,7 +410,18 @@ def _with_source(operand: Operand, frames: list[tuple[FrameType, int, int]]) -> 
         return operand
     made, moved = births.birth(operand.local, frames)
     kept_by = surroundings.keeper(operand.local, [frame for frame, _, _ in frames[:1]])
-    return replace(operand, made=made, moved=moved, kept_by=kept_by)
+    return replace(
+        operand, made=made, moved=moved, kept_by=kept_by, lineage=_decisions(operand.device, made, moved)
+    )
+
+
+def _decisions(device: str, made: Place | None, moved: Place | None) -> tuple[Decision, ...]:
+    """The decision that a line of source took, where it is the last one."""
+    place = moved or made
+    if place is None:
+        return ()
+    source, said = device_source(place) or (None, None)
+    return (Decision("moved" if moved else "created", device, place, source=source, said=said),)
 
 
 def _expressions(at: Place) -> list[ast.expr]:

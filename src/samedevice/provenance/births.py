@@ -17,7 +17,7 @@ from typing import Any
 from samedevice.events import Place
 from samedevice.provenance._frames import call_at
 from samedevice.provenance._variables import variables_of
-from samedevice.provenance.assignments import reaching, statement_at
+from samedevice.provenance.assignments import reaching, replaces, statement_at
 from samedevice.provenance.syntax import Function, function_at, module_of, parsed
 
 FACTORIES = frozenset(
@@ -90,9 +90,11 @@ class _Search:
         if scope is None or at is None:
             return _UNKNOWN
         known = list(reaching(name, scope, at))
-        if not known and function is not None and name in frame.f_code.co_varnames:
+        if not known and function is not None and name in _parameters(function):
             return self._of_argument(name, function)
         if len(known) != 1 or not known[0].replaces or known[0].item is not None:
+            return _UNKNOWN
+        if function is not None and name in _parameters(function) and not replaces(name, function, at):
             return _UNKNOWN
         return self.of_expression(known[0].value, known[0].statement.lineno)
 
@@ -112,6 +114,11 @@ class _Search:
             return _UNKNOWN
         self.frames = self.frames[1:]
         return self.of_expression(passed, line)
+
+
+def _parameters(function: Function) -> set[str]:
+    arguments = function.args
+    return {each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
 
 
 def _passed(call: ast.Call, function: Function, name: str) -> ast.expr | None:
