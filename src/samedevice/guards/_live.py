@@ -40,6 +40,7 @@ _MET = re.compile(r"two (?:different )?devices,? (\w+(?::\d+)?)(?: and |, )(\w+(
 devices cuda:0, cpu`.
 """
 _TRACED = re.compile(r"call_(?:function|method) (?:<\S+(?: \S+)? )?(\w+)")
+_DEVICES = re.compile(r"\b(?:cpu|[a-z]+:\d+)\b")
 _HELD_DEPTH = 3
 _RENAMED = {
     "embedding": {"input": "indices"},
@@ -151,7 +152,11 @@ def _event(
     function = next(
         (frame.f_code.co_name for frame, _, _ in inner if frame.f_code.co_name in _OPERATORS), None
     )
-    tensors = met or _tensors(failing, at, inner, function)
+    tensors: list[tuple[str, torch.Tensor]] = met or _tensors(failing, at, inner, function)
+    results: tuple[Operand, ...] = ()
+    if met is None and function is None and (direct := _direct(failing, at, str(error))) is not None:
+        tensors, results = direct
+    given = _given(modules, [frame for frame, _, _ in reversed(own)])
     held = {surroundings.identity(tensor) for frame, _, _ in users for tensor in _held(frame)} - {0}
     operands = tuple(
         replace(
@@ -160,9 +165,11 @@ def _event(
             argument=spoken.argument(surroundings.identity(tensor)),
             holder=spoken.holder(surroundings.identity(tensor)),
             held_by_user=surroundings.identity(tensor) in held,
+            from_argument=given.get(surroundings.identity(tensor)),
         )
         for name, tensor in tensors
     )
+    operands = (*(_with_source(operand, own[::-1]) for operand in operands), *results)
     return _made(error, _operator(str(error), function, at), stack, users, modules, operands)
 
 
@@ -277,13 +284,71 @@ def _tensors(
     return list(found.values())
 
 
+def _direct(
+    failing: FrameType, at: Place, message: str
+) -> tuple[list[tuple[str, torch.Tensor]], tuple[Operand, ...]] | None:
+    """What a failing sum, product or comparison has on its sides: tensors that names reach, and results of
+    other expressions, which are where the message leaves them; None where either cannot be told.
+    """
+    import torch
+
+    sides = next((found for text in _texts(at) if (found := _sides(text))), [])
+    known: list[tuple[str, torch.Tensor]] = []
+    others: list[str] = []
+    for side in sides:
+        values = list(_values(side, failing))
+        if values and isinstance(values[0][1], torch.Tensor):
+            known.append(values[0])
+        elif not isinstance(side, ast.Constant):
+            others.append(ast.unparse(side))
+    where = {str(tensor.device) for _, tensor in known}
+    told = set(_DEVICES.findall(message))
+    if not known or len(where) != 1 or len(told) != 2 or not where < told or not others:
+        return None
+    (device,) = told - where
+    return known, tuple(Operand(name, device, (), "", local=name) for name in others)
+
+
+def _sides(text: str) -> list[ast.expr]:
+    tree = parsed(text)
+    statement = tree.body[0] if tree is not None and tree.body else None
+    match statement:
+        case ast.Expr(value=value) | ast.Return(value=ast.expr() as value) | ast.Assign(value=value):
+            pass
+        case _:
+            return []
+    match value:
+        case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
+            return [left, right]
+    return []
+
+
+def _given(modules: list[torch.nn.Module], frames: list[FrameType]) -> dict[int, str]:
+    """The arguments that the outermost running module was called with, by the identity of their memory."""
+    from samedevice.provenance import surroundings
+
+    if not modules:
+        return {}
+    return {
+        surroundings.identity(tensor): name
+        for name, tensor in surroundings.arguments_of(modules[-1], frames)
+        if surroundings.identity(tensor)
+    }
+
+
+def _with_source(operand: Operand, frames: list[tuple[FrameType, int, int]]) -> Operand:
+    """What the source tells of an operand that is no parameter: who keeps it, where it was made and moved."""
+    from samedevice.provenance import births, surroundings
+
+    if operand.parameter is not None or operand.local is None:
+        return operand
+    made, moved = births.birth(operand.local, frames)
+    kept_by = surroundings.keeper(operand.local, [frame for frame, _, _ in frames[:1]])
+    return replace(operand, made=made, moved=moved, kept_by=kept_by)
+
+
 def _expressions(at: Place) -> list[ast.expr]:
-    for text in (
-        at.call,
-        at.code,
-        at.code.rstrip(":").removeprefix("return "),
-        at.code.partition("=")[2].strip(),
-    ):
+    for text in _texts(at):
         tree = parsed(text)
         if tree is None:
             continue
@@ -293,6 +358,12 @@ def _expressions(at: Place) -> list[ast.expr]:
         if found:
             return found
     return []
+
+
+def _texts(at: Place) -> tuple[str, ...]:
+    """The expression of a place, as far as it is known."""
+    code = at.code
+    return at.call, code, code.rstrip(":").removeprefix("return "), code.partition("=")[2].strip()
 
 
 def _values(node: ast.expr, frame: FrameType) -> Iterator[tuple[str, Any]]:
