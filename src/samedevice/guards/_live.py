@@ -42,6 +42,27 @@ devices cuda:0, cpu`.
 _TRACED = re.compile(r"call_(?:function|method) (?:<\S+(?: \S+)? )?(\w+)")
 _DEVICES = re.compile(r"\b(?:cpu|[a-z]+:\d+)\b")
 _HELD_DEPTH = 3
+_STAYS = frozenset(
+    (
+        *(
+            "abs",
+            "bool",
+            "chunk",
+            "clone",
+            "contiguous",
+            "cos",
+            "detach",
+            "exp",
+            "expand",
+            "flatten",
+            "float",
+        ),
+        *("half", "int", "log", "long", "masked_fill", "mean", "permute", "relu", "repeat", "reshape"),
+        *("sigmoid", "sin", "softmax", "split", "sqrt", "squeeze", "sum", "t", "tanh", "transpose"),
+        *("unsqueeze", "view"),
+    )
+)
+"""Methods that give a result where their tensor is."""
 _RENAMED = {
     "embedding": {"input": "indices"},
     "cross_entropy": {"input": "self"},
@@ -157,7 +178,8 @@ def _event(
     if met is None and function is None and (direct := _direct(failing, at, str(error))) is not None:
         tensors, results = direct
     given = _given(modules, [frame for frame, _, _ in reversed(own)])
-    held = {surroundings.identity(tensor) for frame, _, _ in users for tensor in _held(frame)} - {0}
+    outside = [frame for frame, _, _ in users if not _within_a_module(frame, [each for each, _, _ in frames])]
+    held = {surroundings.identity(tensor) for frame in outside for tensor in _held(frame)} - {0}
     operands = tuple(
         replace(
             _operand(name, tensor, names, surroundings.identity(tensor)),
@@ -230,6 +252,18 @@ def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int, int]]
         trace = trace.tb_next
 
 
+def _within_a_module(frame: FrameType, frames: list[FrameType]) -> bool:
+    """Whether a call of a module is at work around a frame: what it holds there, the module made or got."""
+    import torch
+
+    for each in frames:  # oldest first
+        if each.f_code.co_name == "forward" and isinstance(variables_of(each).get("self"), torch.nn.Module):
+            return True
+        if each is frame:
+            return False
+    return False
+
+
 def _held(frame: FrameType) -> Iterator[torch.Tensor]:
     """The tensors in the variables of a frame, in containers too, and not those inside modules."""
     for value in variables_of(frame).values():
@@ -274,6 +308,17 @@ def _tensors(
             if held:
                 return held
     found: dict[int, tuple[str, torch.Tensor]] = {}
+    for frame, _, _ in reversed(inner):
+        module = variables_of(frame).get("self")
+        if frame.f_code.co_name == "forward" and isinstance(module, torch.nn.Module):
+            return [
+                *module.named_parameters(recurse=False),
+                *(
+                    (name, each)
+                    for name, each in variables_of(frame).items()
+                    if isinstance(each, torch.Tensor)
+                ),
+            ]
     for node in _expressions(at):
         for name, value in _values(node, failing):
             if isinstance(value, torch.Tensor):
@@ -287,32 +332,36 @@ def _tensors(
 def _direct(
     failing: FrameType, at: Place, message: str
 ) -> tuple[list[tuple[str, torch.Tensor]], tuple[Operand, ...]] | None:
-    """What a failing sum, product or comparison has on its sides: tensors that names reach, and results of
-    other expressions, which are where the message leaves them; None where either cannot be told.
+    """What a failing sum, product, comparison or call of a function combines: tensors that names reach, and
+    results of other expressions, which are where the message leaves them; None where this cannot be told.
     """
     import torch
 
     sides = next((found for text in _texts(at) if (found := _sides(text))), [])
-    known: list[tuple[str, torch.Tensor]] = []
+    known: dict[int, tuple[str, torch.Tensor]] = {}
     others: list[str] = []
     for side in sides:
-        values = list(_values(side, failing))
-        if values and isinstance(values[0][1], torch.Tensor):
-            known.append(values[0])
-        elif not isinstance(side, ast.Constant):
+        name, value = next(_values(_root(side), failing), ("", None))
+        if isinstance(value, torch.Tensor):
+            known.setdefault(id(value), (name, value))
+        elif isinstance(value, torch.nn.Module):
+            return None
+        elif isinstance(side, (ast.Call, ast.BinOp, ast.UnaryOp)):
             others.append(ast.unparse(side))
-    where = {str(tensor.device) for _, tensor in known}
+    where = {str(tensor.device) for _, tensor in known.values()}
     told = set(_DEVICES.findall(message))
-    if not known or len(where) != 1 or len(told) != 2 or not where < told or not others:
+    if len(where) == 2:
+        return list(known.values()), ()
+    if len(where) != 1 or len(told) != 2 or not where < told or len(others) != 1:
         return None
     (device,) = told - where
-    return known, tuple(Operand(name, device, (), "", local=name) for name in others)
+    return list(known.values()), (Operand(others[0], device, (), "", local=others[0]),)
 
 
 def _sides(text: str) -> list[ast.expr]:
+    """The expressions that the outermost operation of a text combines."""
     tree = parsed(text)
-    statement = tree.body[0] if tree is not None and tree.body else None
-    match statement:
+    match tree.body[0] if tree is not None and tree.body else None:
         case ast.Expr(value=value) | ast.Return(value=ast.expr() as value) | ast.Assign(value=value):
             pass
         case _:
@@ -320,7 +369,23 @@ def _sides(text: str) -> list[ast.expr]:
     match value:
         case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
             return [left, right]
+        case ast.Call(func=ast.Attribute(value=owner), args=args, keywords=keywords):
+            given = [*args, *(each.value for each in keywords)]
+            lists = (each.elts if isinstance(each, (ast.List, ast.Tuple)) else [each] for each in given)
+            return [owner, *(part for each in lists for part in each)]
     return []
+
+
+def _root(side: ast.expr) -> ast.expr:
+    """The tensor of which an expression is a view, a part or another dtype, and so on the same device."""
+    while True:
+        match side:
+            case ast.Subscript(value=value) | ast.Attribute(value=value, attr="T" | "mT" | "data"):
+                side = value
+            case ast.Call(func=ast.Attribute(value=value, attr=method)) if method in _STAYS:
+                side = value
+            case _:
+                return side
 
 
 def _given(modules: list[torch.nn.Module], frames: list[FrameType]) -> dict[int, str]:
