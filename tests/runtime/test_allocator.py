@@ -19,6 +19,7 @@ from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 from samedevice.runtime.state import parse_settings, segments_of
 from samedevice.runtime.state.allocator_settings import AllocatorSettings, settings_of_environment
+from samedevice.runtime.state.driver_addresses import DriverAddresses
 from samedevice.runtime.state.ledger import DeviceLedger, OutOfDeviceMemoryError
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
@@ -35,14 +36,14 @@ class Plain:
 
     def __init__(self, total):
         self.total = total
-        self.segments = []  # [[kind, [[size, taken], ...]], ...] in the order of their addresses
-        self.live = {}
+        self.driver = DriverAddresses(1 << 40)
+        self.segments = []  # [[address, kind, [[size, taken], ...]], ...] in the order of their addresses
 
     def reserved(self):
-        return sum(size for _, blocks in self.segments for size, _ in blocks)
+        return sum(size for _, _, blocks in self.segments for size, _ in blocks)
 
     def allocated(self):
-        return sum(size for _, blocks in self.segments for size, taken in blocks if taken is not None)
+        return sum(size for _, _, blocks in self.segments for size, taken in blocks if taken is not None)
 
     def allocate(self, name, nbytes):
         size = -(-nbytes // 512) * 512
@@ -51,16 +52,21 @@ class Plain:
             return True
         amount = 2 * MiB if small else 20 * MiB if size < 10 * MiB else -(-size // (2 * MiB)) * 2 * MiB
         if self.reserved() + amount > self.total:
-            self.segments = [each for each in self.segments if [taken for _, taken in each[1]] != [None]]
+            for segment in list(self.segments):
+                address, _, [[size_there, taken], *more] = segment
+                if taken is None and not more:
+                    self.segments.remove(segment)
+                    self.driver.give_back(address, size_there)
             if self.reserved() + amount > self.total:
                 return False
-        self.segments.append([small, [[amount, None]]])
+        self.segments.append([self.driver.take(amount), small, [[amount, None]]])
+        self.segments.sort(key=lambda each: each[0])
         return self._from_cache(name, size, small)
 
     def _from_cache(self, name, size, small):
         fits = [
             (block[0], at, blocks, block)
-            for at, (kind, blocks) in enumerate(self.segments)
+            for at, (_, kind, blocks) in enumerate(self.segments)
             if kind == small
             for block in blocks
             if block[1] is None and block[0] >= size
@@ -76,7 +82,7 @@ class Plain:
         return True
 
     def free(self, name):
-        for _, blocks in self.segments:
+        for _, _, blocks in self.segments:
             for block in blocks:
                 if block[1] == name:
                     block[1] = None
@@ -143,7 +149,54 @@ def test_blocks_are_those_of_the_written_rules(steps):
             assert (ledger.allocated, ledger.reserved) == (plain.allocated(), plain.reserved())
     assert (ledger.allocated, ledger.reserved) == (plain.allocated(), plain.reserved())
     ours = sorted([b["size"] for b in s["blocks"]] for s in checked(ledger))
-    assert ours == sorted([size for size, _ in blocks] for _, blocks in plain.segments)
+    assert ours == sorted([size for size, _ in blocks] for _, _, blocks in plain.segments)
+
+
+class PlainAddresses:
+    """The rules of the driver's addresses, page by page."""
+
+    def __init__(self, top):
+        self.top = top
+        self.windows = {top - 96 * MiB: [True] * 16 + [False] * 32}  # whether a page of 2 MiB is in use
+
+    def take(self, size):
+        pages = -(-size // (2 * MiB))
+        for start, used in sorted(self.windows.items()):
+            for at in range(len(used) - pages + 1):
+                if not any(used[at : at + pages]):
+                    used[at : at + pages] = [True] * pages
+                    return start + at * 2 * MiB
+        whole = -(-pages // 16) * 16
+        start = self.top - whole * 2 * MiB
+        while any(
+            start < other + len(used) * 2 * MiB and other < start + whole * 2 * MiB
+            for other, used in self.windows.items()
+        ):
+            start -= 32 * MiB
+        self.windows[start] = [True] * pages + [False] * (whole - pages)
+        return start
+
+    def give_back(self, start, size):
+        window = max(other for other in self.windows if other <= start)
+        at, pages = (start - window) // (2 * MiB), -(-size // (2 * MiB))
+        self.windows[window][at : at + pages] = [False] * pages
+        if not any(self.windows[window]):
+            del self.windows[window]
+
+
+@given(STEPS)
+@settings(deadline=None, max_examples=150)
+def test_segments_lie_where_the_written_rules_lay_them(steps):
+    driver, plain, live = DriverAddresses(1 << 40), PlainAddresses(1 << 40), []
+    for step, value in steps:
+        if step == "take":
+            start = driver.take(value)
+            assert start == plain.take(value)
+            live.append((start, value))
+        elif step == "free" and live:
+            gone = live.pop(value % len(live))
+            driver.give_back(*gone)
+            plain.give_back(*gone)
 
 
 @given(

@@ -191,11 +191,12 @@ def case(name: str) -> dict[str, Any]:
     measure = Measure()
     CASES[name](measure)
     stats = torch.cuda.memory_stats()
-    events = history(torch.cuda.memory._snapshot()["device_traces"][0])
+    entries = torch.cuda.memory._snapshot()["device_traces"][0]
     return {
         "moments": {moment: list(asdict(amounts).values()) for moment, amounts in measure.moments.items()},
         "retries": stats.get("num_alloc_retries", 0),
-        "events": events,
+        "events": history(entries),
+        "addresses": [entry["addr"] for entry in entries if entry["action"] == "segment_alloc"],
     }
 
 

@@ -5,7 +5,8 @@ multiples of 512 bytes; blocks up to 1 MiB live in segments of 2 MiB, blocks bel
 20 MiB, larger ones in segments of their own, rounded up to 2 MiB. The smallest free block that is large
 enough is taken, the one with the lowest address of several, and split where enough is left; neighbours that
 are free become one block again. What does not fit is tried again after the cache was released. What the
-settings change stands in `allocator_settings`; segments that grow stand in `expandable`.
+settings change stands in `allocator_settings`, segments that grow in `expandable`, where segments lie in
+`driver_addresses`.
 """
 
 from __future__ import annotations
@@ -34,12 +35,11 @@ from samedevice.runtime.state.arenas import (
     Segment,
     Tally,
 )
+from samedevice.runtime.state.driver_addresses import DriverAddresses
 
 _FIRST_ADDRESS = 1 << 46
-_ADDRESSES = 1 << 43
-"""Addresses of one GPU."""
-_GAP = ROUND
-"""Between segments, so that blocks of two segments are never neighbours."""
+_ADDRESSES = 1 << 44
+"""Addresses of one GPU: twice the driver's, so that blocks of two segments are never neighbours."""
 
 Booking = list[int]
 """Bytes asked for, and the block that they got: 0 until it is known, its size above its address then."""
@@ -76,7 +76,7 @@ class CachingAllocator:
         """Bytes of memory that did not come from the cache, by its address."""
         self.uses: dict[int, set[int]] = {}
         """Other streams that use a block, by its address."""
-        self._next_address = _FIRST_ADDRESS + index * _ADDRESSES
+        self._driver = DriverAddresses((_FIRST_ADDRESS + (index + 1) * _ADDRESSES) // 2)
         self.tally, self.small_tally, self.large_tally = Tally(), Tally(), Tally()
         default = Pool(DEFAULT_POOL)
         self.pools: dict[PoolId, Pool] = {DEFAULT_POOL: default}
@@ -96,8 +96,6 @@ class CachingAllocator:
         """Arenas of blocks in use that are not of the default ones."""
         self._awaited: dict[int, set[int]] = {}
         """Blocks that were freed while other streams use them."""
-        self._vacant: dict[int, list[int]] = {}
-        """Addresses of segments that were given back, by size."""
         self.segments: dict[int, Segment] = {}
         self.run_peak_allocated = self.run_peak_reserved = 0
         self.oversize_allocations, self.oversize_segments = Amount(), Amount()
@@ -479,16 +477,12 @@ class CachingAllocator:
         return start
 
     def new_addresses(self, size: int) -> int:
-        """Addresses that nothing uses; those that were given back first."""
-        if vacant := self._vacant.get(size):
-            return vacant.pop()
-        start = self._next_address
-        self._next_address = start + size + _GAP
-        return start
+        """Addresses that nothing uses."""
+        return 2 * self._driver.take(size)
 
     def leave_addresses(self, address: int, size: int) -> None:
         """Addresses that nothing uses any more."""
-        self._vacant.setdefault(size, []).append(address)
+        self._driver.give_back(address // 2, size)
 
     def note_segment(self, action: str, address: int, size: int, arena: Arena, frames: Any = None) -> Any:
         """Record what happens to a segment; returns where, while that is recorded."""
