@@ -163,7 +163,7 @@ def _log_sum_exp(call: Call, gpu: DeviceProperties) -> Iterable[int]:
     """`native/ReduceOps.cpp`: the maxima and the exponentials of the differences."""
     tensor, dims = call.tensors[0], call.args[1]
     listed = dims if isinstance(dims, (list, tuple)) else (dims,)
-    reduced = math.prod([tensor.size(dim) for dim in listed])
+    reduced = math.prod([tensor.size(dim) for dim in listed]) if tensor.dim() else 1
     rows = tensor.numel() // max(1, reduced)
     return (
         rows * tensor.element_size(),
