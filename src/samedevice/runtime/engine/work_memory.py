@@ -60,12 +60,11 @@ class WorkMemory:
     def of(self, call: Call) -> None:
         """The kernel of a call runs on a GPU; its results are there."""
         op, index = call.op, call.target.index
-        if op.short.rstrip("_") in _PRODUCTS:
-            if all(tensor.numel() for tensor in call.tensors):
-                self._blas.use(index, self._tracker.book, light=_light(call))
-            return
+        if op.short.rstrip("_") in _PRODUCTS and all(tensor.numel() for tensor in call.tensors):
+            self._blas.use(index, self._tracker.book, light=_light(call))
         rule = work_of(op)
-        assert rule is not None
+        if rule is None:
+            return
         held = []
         for nbytes in rule(call, self._properties(index)):
             record = Memory(call.target, virtual=True)
@@ -305,7 +304,31 @@ def _loss(call: Call, gpu: DeviceProperties) -> Iterable[int]:
     return (_nbytes(each), *_staging(each, None, _PLAIN, dtype, gpu))
 
 
+# -- drawing, distances
+
+
+def _draws(call: Call, gpu: DeviceProperties) -> Iterable[int]:
+    """`native/Distributions.cpp` and `cuda/MultinomialKernel.cu`: a drawn number for each weight; with
+    replacement copies of the weights, once as they are, once as shares, once summed up.
+    """
+    weights, count = call.tensors[0], call.args[1]
+    again = call.args[2] if len(call.args) > 2 else call.kwargs.get("replacement", False)
+    if again and count > 1:
+        return (_nbytes(weights),) * 3
+    return _nbytes(weights), 1, 1
+
+
+def _distances(call: Call, gpu: DeviceProperties) -> Iterable[int]:
+    """`native/Distance.cpp`: both sets of points, each with two numbers more."""
+    return [
+        points.numel() // max(1, points.size(-1)) * (points.size(-1) + 2) * points.element_size()
+        for points in call.tensors[:2]
+    ]
+
+
 _RULES: dict[str, Rule] = {
+    "_euclidean_dist": _distances,
+    "multinomial": _draws,
     "logsumexp": _log_sum_exp,
     "native_layer_norm": _contiguous_input,
     "native_layer_norm_backward": _contiguous_pair,

@@ -79,6 +79,8 @@ _UNDECLARED_WRITES = {
     )
 }
 """Arguments that are changed although the schema does not say so."""
+_FUSED_ON_CUDA = {"aten::_fused_rms_norm"}
+"""Made of other operators on every device but CUDA."""
 _COLLECTIVE = {"c10d", "_c10d_functional", "_dtensor"}
 
 SHAPE_ONLY = {
@@ -141,7 +143,11 @@ class Operator:
         """Position of the argument without which nothing undeclared is written."""
         self.returned = _returned_arguments(schema)
         """For an operator that returns its changed arguments: their positions."""
-        self.composite = _has_kernel(func, "CompositeImplicitAutograd") and not _has_kernel(func, "CPU")
+        self.composite = (
+            _has_kernel(func, "CompositeImplicitAutograd")
+            and not _has_kernel(func, "CPU")
+            and schema.name not in _FUSED_ON_CUDA
+        )
         """Made of other operators on every device; reaches a mode only where autograd does not take it apart
         (inference mode). What has a kernel of its own on the CPU has one on CUDA as well: `silu_backward`.
         """
