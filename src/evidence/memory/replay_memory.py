@@ -119,7 +119,9 @@ def _row(name: str, measured: dict[str, Any], said: dict[str, Any]) -> dict[str,
         config, chosen = PLANNED[name]
         shape = TrainingShape.from_config(config, name)
         machine = parse_machine(MACHINE)
-        beside = 2 * blas_workspace(machine.gpus[0])  # of this thread and autograd's; a plan has it in reserve
+        beside = 2 * blas_workspace(
+            machine.gpus[0]
+        )  # of this thread and autograd's; a plan has it in reserve
         formula = (training_memory(shape, machine, chosen).peak + beside) / allocated - 1
     return {
         "case": name,

@@ -143,7 +143,7 @@ class _Reader:
             # matmul took them, repeated values.
             total += sizes.heads * context * (2 * self.compute + FP32) + 4 * queries
         elif self.by_arithmetic:
-            # The softmax's result; queries, repeated keys and repeated values as matmul took them; the result.
+            # The softmax's result; queries, repeated keys and values as matmul took them; the result.
             total += sizes.heads * context * self.compute + 4 * queries
         else:
             total += queries + 2 * keys + queries + FP32 * sizes.heads  # q, k, v, result, logarithms of sums

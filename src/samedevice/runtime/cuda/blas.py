@@ -1,11 +1,12 @@
 """The workspaces of cuBLAS and cuBLASLt, which torch takes from its caching allocator and keeps.
 
 Note [Workspaces of cuBLAS]
-Each thread has a cuBLAS handle for each GPU, and each handle a workspace for each stream that it works on, from
-the first matrix product on; products with a bias go to cuBLASLt, which has a workspace of its own. A handle goes
-back to the pool when its thread ends, with its workspaces. Autograd runs backward in a thread of its own for each
-GPU; here it runs in the caller's, so the running node tells. Until 2.6 torch took cuBLASLt's workspace for
-each call. Source: `aten/src/ATen/cuda/CublasHandlePool.cpp` and `CUDABlas.cpp`; recorded on an H100 with 2.11.
+Each thread has a cuBLAS handle for each GPU, and each handle a workspace for each stream that it works on,
+from the first matrix product on; products with a bias go to cuBLASLt, which has a workspace of its own. A
+handle goes back to the pool when its thread ends, with its workspaces. Autograd runs backward in a thread of
+its own for each GPU; here it runs in the caller's, so the running node tells. Until 2.6 torch took cuBLASLt's
+workspace for each call. Source: `aten/src/ATen/cuda/CublasHandlePool.cpp` and `CUDABlas.cpp`; recorded on an
+H100 with torch 2.11.
 """
 
 from __future__ import annotations
@@ -113,8 +114,7 @@ def _configured(default: int) -> int:
     pairs = _PAIRS.findall(text)
     if not pairs:
         warnings.warn(
-            "Could not parse CUBLAS_WORKSPACE_CONFIG, using default workspace size of "
-            f"{default} bytes.",
+            f"Could not parse CUBLAS_WORKSPACE_CONFIG, using default workspace size of {default} bytes.",
             stacklevel=2,
         )
         return default

@@ -65,7 +65,9 @@ def _iterated(
     step = itemsize
     for place in reversed(range(len(sizes))):
         gone = place in reduced
-        dims.append(_Dim(sizes[place], strides[place] * itemsize if sizes[place] > 1 else 0, 0 if gone else step))
+        dims.append(
+            _Dim(sizes[place], strides[place] * itemsize if sizes[place] > 1 else 0, 0 if gone else step)
+        )
         step *= 1 if gone else sizes[place]
     dims = [dim for dim in dims if dim.size != 1]
     dims.sort(key=lambda dim: (dim.out > 0, dim.out, dim.stride))

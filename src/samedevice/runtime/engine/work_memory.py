@@ -1,8 +1,8 @@
 """Memory that CUDA kernels take in passing, beside their results.
 
-Each rule gives the bytes of the allocations that are there together when the kernel takes the most. It is read
-from the kernel's own source, so it holds for every shape; what a closed library decides for itself (cuDNN's
-convolutions, cuSOLVER, cuFFT, and cub's temporary storage beyond its double buffers) is left out.
+Each rule gives the bytes of the allocations that are there together when the kernel takes the most. It is
+read from the kernel's own source, so it holds for every shape; what a closed library decides for itself
+(cuDNN's convolutions, cuSOLVER, cuFFT, and cub's temporary storage beyond its double buffers) is left out.
 """
 
 from __future__ import annotations
@@ -37,12 +37,18 @@ _REDUCTIONS = {
 }
 """`aten/src/ATen/native/cuda/Reduce*Kernel.cu`; with `carried=0` a value of the input's type."""
 _CASTS = frozenset(("sum", "mean", "nansum", "prod", "norm", "linalg_vector_norm"))
-"""Those that read the input in another type where the result has another, except half precision for float32."""
+"""Those that read the input in another type where the result has another; not half precision for float32."""
 _PRODUCTS = frozenset(
     (
         *("mm", "bmm", "addmm", "_addmm_activation", "baddbmm", "addbmm", "addmv", "mv", "dot", "vdot"),
         *("_scaled_mm", "_int_mm", "_euclidean_dist"),
-        *("linalg_solve_triangular", "triangular_solve", "_linalg_solve_ex", "linalg_inv_ex", "linalg_lu_solve"),
+        *(
+            "linalg_solve_triangular",
+            "triangular_solve",
+            "_linalg_solve_ex",
+            "linalg_inv_ex",
+            "linalg_lu_solve",
+        ),
     )
 )
 """What asks for cuBLAS's handle. `aten/src/ATen/native/cuda/Blas.cpp`, `linalg/BatchLinearAlgebra*.cpp`."""
@@ -117,7 +123,9 @@ def _dims_at(op: Operator) -> int | None:
     return next((at for at, name in enumerate(op.argument_names) if name in ("dim", "dims")), None)
 
 
-def _reduction(kind: Kind, dims_at: int | None, casts: bool, call: Call, gpu: DeviceProperties) -> Iterable[int]:
+def _reduction(
+    kind: Kind, dims_at: int | None, casts: bool, call: Call, gpu: DeviceProperties
+) -> Iterable[int]:
     tensor = call.tensors[0]
     given = None
     if dims_at is not None:
@@ -162,7 +170,7 @@ def _log_sum_exp(call: Call, gpu: DeviceProperties) -> Iterable[int]:
     """`native/ReduceOps.cpp`: the maxima and the exponentials of the differences."""
     tensor, dims = call.tensors[0], call.args[1]
     listed = dims if isinstance(dims, (list, tuple)) else (dims,)
-    reduced = math.prod([tensor.size(dim) for dim in listed]) if tensor.dim() else 1
+    reduced = math.prod([tensor.shape[int(dim)] for dim in listed]) if tensor.dim() else 1
     rows = tensor.numel() // max(1, reduced)
     return (
         rows * tensor.element_size(),
@@ -260,7 +268,7 @@ def _flash_backward(call: Call, gpu: DeviceProperties) -> Iterable[int]:
     batch, heads, tokens, size = query.shape
     rows = batch * heads * _rounded(tokens, 128)
     wide = _rounded(size, 32 if size <= 128 else 64)
-    grouped = ()
+    grouped: tuple[int, ...] = ()
     if key.size(1) != heads:
         whole = batch * key.size(2) * heads * size * query.element_size()
         grouped = (whole, whole)
@@ -300,7 +308,8 @@ def _loss(call: Call, gpu: DeviceProperties) -> Iterable[int]:
     if not reduction:
         return ()
     dtype = torch.promote_types(first.dtype, second.dtype)
-    each = torch.empty(torch.broadcast_shapes(first.shape, second.shape), dtype=dtype, device="meta")
+    shape = torch.broadcast_shapes(first.shape, second.shape)  # type: ignore[no-untyped-call]  # torch's own
+    each = torch.empty(shape, dtype=dtype, device="meta")
     return (_nbytes(each), *_staging(each, None, _PLAIN, dtype, gpu))
 
 

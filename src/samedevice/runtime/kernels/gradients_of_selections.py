@@ -1,7 +1,7 @@
 """Gradients of what selects values: they are added into zeros in place, as on a GPU.
 
-`index_select_backward`, `gather_backward` and `value_selecting_reduction_backward` are composites that add out
-of place where a dispatch mode is active, which takes the gradient's memory twice
+`index_select_backward`, `gather_backward` and `value_selecting_reduction_backward` are composites that add
+out of place where a dispatch mode is active, which takes the gradient's memory twice
 (`aten/src/ATen/native/TensorAdvancedIndexing.cpp`, `ReduceOps.cpp`). See Note [Attention below autograd's
 composite] for how a composite is replaced.
 """

@@ -8,6 +8,7 @@ meta kernel here autograd has its own derivative, whose numbers the CPU's arithm
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch.library import Library
@@ -53,7 +54,8 @@ def _backward(
 def _fill(library: Library) -> None:
     if hasattr(aten, "_fused_rms_norm_backward"):
         # `impl` refuses meta kernels of composites: elsewhere they are right to decompose.
-        library.m.impl("aten::_fused_rms_norm", "Meta", _shapes, False)
+        made: Any = library.m
+        made.impl("aten::_fused_rms_norm", "Meta", _shapes, False)
         library.impl(aten._fused_rms_norm_backward.default, _backward, "CPU")  # type: ignore[no-untyped-call]  # torch's own
 
 

@@ -228,7 +228,7 @@ def _ctc_loss_backward(grad: torch.Tensor, log_probs: torch.Tensor, *_: Any, **_
 
 def _loss(input: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:
     """What is reduced keeps the memory of a loss for each element."""
-    shape = torch.broadcast_shapes(input.shape, target.shape)
+    shape = torch.broadcast_shapes(input.shape, target.shape)  # type: ignore[no-untyped-call]  # torch's own
     each = input.new_empty(shape, dtype=torch.promote_types(input.dtype, target.dtype))
     return each.resize_(()) if reduction else each
 
