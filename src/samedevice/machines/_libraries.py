@@ -22,13 +22,14 @@ def blas_workspace(gpu: Gpu) -> int:
 
 
 def cuda_context(gpu: Gpu) -> int:
-    """Bytes of an empty CUDA context, estimated from what was measured of others by its multiprocessors.
+    """Bytes of an empty CUDA context: as measured, or estimated from those of others by its multiprocessors.
 
     >>> from samedevice.machines import parse_machine
-    >>> cuda_context(parse_machine("1xA100-80G").gpus[0]) >> 20
-    330
+    >>> [cuda_context(parse_machine(f"1x{key}-80G").gpus[0]) >> 20 for key in ("H100", "A100")]
+    [526, 337]
     """
-    return round(_bytes_of_multiprocessor() * gpu.sm_count)
+    measured = next((int(row["bytes"]) for row in _rows()["context"] if row["gpu"] == gpu.name), None)
+    return round(_bytes_of_multiprocessor() * gpu.sm_count) if measured is None else measured
 
 
 def nccl_rings() -> tuple[int, int]:

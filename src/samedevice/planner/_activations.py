@@ -70,6 +70,8 @@ def layer_memory(
     kept = reader.norms() + reader.attention(context) + mlp + reader.dropouts()
     widest = max(sizes.inner, sizes.shared_inner, sizes.chosen * sizes.expert_inner)
     working = numbers.stream * sizes.hidden + 2 * numbers.compute * widest
+    if reader.by_arithmetic:  # gradients of the softmax's result and of the scores, and a product of both
+        working = max(working, 3 * numbers.compute * sizes.heads * context)
     return LayerMemory(kept, kept - mlp, numbers.stream * sizes.hidden, working)
 
 
@@ -83,6 +85,15 @@ class _Reader:
         self.stream = numbers.stream
         self.autocast = numbers.autocast
         self.lora = tuning if isinstance(tuning, Lora) else None
+
+    @property
+    def by_arithmetic(self) -> bool:
+        """Whether CUDA has no fused attention: for grouped heads in fp32."""
+        return (
+            self.compute == FP32
+            and self.sizes.kv_heads != self.sizes.heads
+            and not self.family.eager_attention
+        )
 
     def norm(self, width: int, rows: int = 1, *, narrow: bool = False) -> int:
         """One normalisation of `rows` vectors; `narrow` when its input has the compute type."""
@@ -131,6 +142,9 @@ class _Reader:
             # Scores twice (tanh's result, the rounded softmax) and softmax in fp32; queries and keys as
             # matmul took them, repeated values.
             total += sizes.heads * context * (2 * self.compute + FP32) + 4 * queries
+        elif self.by_arithmetic:
+            # The softmax's result; queries, repeated keys and values as matmul took them; the result.
+            total += sizes.heads * context * self.compute + 4 * queries
         else:
             total += queries + 2 * keys + queries + FP32 * sizes.heads  # q, k, v, result, logarithms of sums
             if family.fused_qkv and family.rotary:

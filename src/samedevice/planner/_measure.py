@@ -74,10 +74,9 @@ def measure_step(
 
     values = configuration(config)
     ranks = 1 if training.mode == "single" else training.chosen_ranks or len(machine.gpus)
-    with (
-        VirtualMachine(machine, on_mismatch="raise", assumed_ranks=None if ranks == 1 else ranks),
-        _process_group(ranks),
-    ):
+    virtual = VirtualMachine(machine, on_mismatch="raise", assumed_ranks=None if ranks == 1 else ranks)
+    virtual.leave_out_workspaces()  # they are in the reserve
+    with virtual, _process_group(ranks):
         return _Run(values, training, ranks).measure(steps)
 
 

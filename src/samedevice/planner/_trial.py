@@ -110,6 +110,7 @@ class Trial(ABC):
             virtual = VirtualMachine(machine, on_mismatch="record", allocator=allocator or None)
             measured: list[list[int]] = []
             try:
+                virtual.leave_out_workspaces()  # they are in the reserve
                 with virtual, torch.no_grad():
                     for _ in self.parts(virtual):
                         measured.append(self._peak_of_each())

@@ -19,7 +19,7 @@ from samedevice.events import DeviceMemory, Event, InVain, Place
 from samedevice.machines import Machine
 from samedevice.provenance import FrameFilter
 from samedevice.runtime.checkpoints import GhostLibrary
-from samedevice.runtime.cuda import forget_initialization
+from samedevice.runtime.cuda import blas_workspaces, forget_initialization
 from samedevice.runtime.distributed import Collectives, Works
 from samedevice.runtime.engine import Engine, Order, VirtualDeviceMode, refuse_real_gpus, tidy
 from samedevice.runtime.host import Describe, counted_copies, recorded_timeline, watched_optimizers
@@ -91,6 +91,10 @@ class VirtualMachine:
         """From now on compute what tensors of up to so many bytes hold, if that is more than before."""
         tracker = self._engine.tracker
         tracker.value_limit = max(tracker.value_limit, nbytes)
+
+    def leave_out_workspaces(self) -> None:
+        """From now on cuBLAS takes no memory: for who has set some aside for it."""
+        blas_workspaces(self.state).chosen = {False: 0, True: 0}
 
     @property
     def off(self) -> tuple[str, ...]:
@@ -246,6 +250,7 @@ class VirtualMachine:
         stack.callback(setattr, self._engine, "left", True)
         stack.callback(self.state.part(GhostLibrary).close)
         stack.callback(self.state.part(Works).clear)
+        stack.callback(blas_workspaces(self.state).clear)
         self._install()
         # Values are small: threads would only wait for each other. A script may ask for more.
         threads = torch.get_num_threads()

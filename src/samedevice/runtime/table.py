@@ -15,7 +15,9 @@ from samedevice.runtime.kernels import (
     DEVICE_CHECKS,
     DROPOUT,
     FOREACH_ROUTE,
+    GRADIENTS_OF_SELECTIONS,
     RECURRENT,
+    RMS_NORM,
 )
 from samedevice.runtime.patching import PatchTable
 from samedevice.runtime.tensors import (
@@ -62,6 +64,8 @@ TABLE = PatchTable(
         *FOREACH_ROUTE,
         *COMPOSITE_REPAIRS,
         *RECURRENT,
+        *RMS_NORM,
+        *GRADIENTS_OF_SELECTIONS,
         *GRADIENTS,
         *GRADIENT_CHECKS,
         *REPLACED_DATA,

@@ -80,7 +80,9 @@ def measuring(source: ModelSource) -> Iterator[Measure]:
         sizes = [
             rounded([tensor for position in group for tensor in units[position].tensors]) for group in groups
         ]
-        with VirtualMachine(endless(1)) as virtual, torch.no_grad():
+        virtual = VirtualMachine(endless(1))
+        virtual.leave_out_workspaces()  # they are in the reserve
+        with virtual, torch.no_grad():
             model.to_empty(device=_HOME)
             for buffer in model.buffers():
                 if not buffer.is_floating_point():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from samedevice.runtime.cuda.accelerator import PATCHES as ACCELERATOR
 from samedevice.runtime.cuda.allocator import given_out, ledger_of, new_pool
+from samedevice.runtime.cuda.blas import BlasWorkspaces, blas_workspaces
 from samedevice.runtime.cuda.build import CUDA_VERSION, CUDNN_VERSION
 from samedevice.runtime.cuda.data_parallel import PATCHES as DATA_PARALLEL
 from samedevice.runtime.cuda.driver import INITIALIZATION_ERROR, is_in_bad_fork
@@ -32,7 +33,9 @@ __all__ = [
     "INITIALIZATION_ERROR",
     "NVML",
     "TORCH_CUDA",
+    "BlasWorkspaces",
     "DeviceProperties",
+    "blas_workspaces",
     "capturing",
     "current_stream",
     "device_properties",

@@ -17,6 +17,7 @@ import torch
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import Machine
 from samedevice.runtime.cuda.allocator import MEMORY_FUNCTIONS, ledger_of
+from samedevice.runtime.cuda.blas import blas_workspaces, choose_workspace_size, workspace_size
 from samedevice.runtime.cuda.build import CUDA_VERSION_NUMBER
 from samedevice.runtime.cuda.streams import (
     _CUDA_DEVICE_TYPE,
@@ -236,9 +237,13 @@ EMULATED: Mapping[str, Callable[..., Any]] = {
     "_cuda_set_cudnn_benchmark_limit": _set_benchmark_limit,
     "_cuda_get_cudnn_benchmark_limit": lambda: _switches().cudnn_benchmark_limit,
     "_cuda_get_conv_benchmark_empty_cache": lambda: False,
-    "_cuda_clearCublasWorkspaces": _nothing,
-    "_cuda_resetCublasWorkspaceSize": _nothing,
-    "_cuda_resetCublasLtWorkspaceSize": _nothing,
+    "_cuda_clearCublasWorkspaces": lambda: blas_workspaces(current_machine()).clear(),
+    "_cuda_resetCublasWorkspaceSize": lambda: choose_workspace_size(None, light=False),
+    "_cuda_resetCublasLtWorkspaceSize": lambda: choose_workspace_size(None, light=True),
+    "_cuda_getCublasWorkspaceSize": lambda: workspace_size(light=False),
+    "_cuda_setCublasWorkspaceSize": lambda size: choose_workspace_size(size, light=False),
+    "_cuda_getCublasLtWorkspaceSize": lambda: workspace_size(light=True),
+    "_cuda_setCublasLtWorkspaceSize": lambda size: choose_workspace_size(size, light=True),
     "_set_linalg_preferred_backend": lambda library: _prefer("linalg", library),
     "_get_linalg_preferred_backend": lambda: _switches().libraries["linalg"],
     "_set_blas_preferred_backend": lambda library: _prefer("blas", library),
@@ -268,10 +273,6 @@ UNSUPPORTED: Mapping[str, str] = {
     "_cuda_tunableop_get_results": "torch.cuda.tunable.get_results",
     "_cuda_tunableop_get_validators": "torch.cuda.tunable.get_validators",
     "_cuda_record_untuned_enable": "torch.cuda.tunable.record_untuned_enable",
-    "_cuda_getCublasWorkspaceSize": "torch.backends.cuda.cublas_workspace_size",
-    "_cuda_setCublasWorkspaceSize": "torch.backends.cuda.cublas_workspace_size",
-    "_cuda_getCublasLtWorkspaceSize": "torch.backends.cuda.cublaslt_workspace_size",
-    "_cuda_setCublasLtWorkspaceSize": "torch.backends.cuda.cublaslt_workspace_size",
 }
 
 ACCELERATOR = TorchDevice("cuda")

@@ -43,6 +43,7 @@ from samedevice.runtime.engine.scalar_lists import WITH_LIST, scalars_in
 from samedevice.runtime.engine.sparse import Sparse
 from samedevice.runtime.engine.transfers import HOST_LIMIT, Transfers
 from samedevice.runtime.engine.wording import in_own_words
+from samedevice.runtime.engine.work_memory import WorkMemory, works
 from samedevice.runtime.engine.wrappers import ASKS_DEVICE, asked_device, meant, overheard
 from samedevice.runtime.engine.writing import Writing
 from samedevice.runtime.state import (
@@ -130,6 +131,7 @@ class Engine:
         self._writing = Writing(self.tracker, self._calculation)
         self._sparse = Sparse(self.tracker, self._calculation, self.mismatches)
         self._quantized = Quantized(self.tracker, self.mismatches)
+        self._work = WorkMemory(self.tracker, state)
         self._geometries: dict[Any, Geometry] = {}
         alone()  # learnt before any script's backward runs
         self._special: dict[Any, Callable[[Operator, Any, dict[str, Any]], Any]] = {
@@ -440,6 +442,12 @@ class Engine:
 
     def on_virtual(self, call: Call) -> Any:
         """All tensors are on one device, and some are virtual or results will be."""
+        result = self._result(call)
+        if works(call.op) and call.target.type == "cuda":
+            self._work.of(call)
+        return result
+
+    def _result(self, call: Call) -> Any:
         op = call.op
         form = op.form
         if op.random and call.target.type == "cuda":

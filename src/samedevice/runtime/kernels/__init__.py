@@ -10,7 +10,9 @@ from samedevice.runtime.kernels.device_checks import PATCHES as DEVICE_CHECKS
 from samedevice.runtime.kernels.dropout import PATCHES as DROPOUT
 from samedevice.runtime.kernels.foreach_route import PATCHES as FOREACH_ROUTE
 from samedevice.runtime.kernels.foreach_route import ForeachRoute
+from samedevice.runtime.kernels.gradients_of_selections import PATCHES as GRADIENTS_OF_SELECTIONS
 from samedevice.runtime.kernels.recurrent import PATCHES as RECURRENT
+from samedevice.runtime.kernels.rms_norm import PATCHES as RMS_NORM
 
 __all__ = [
     "ATTENTION",
@@ -20,6 +22,8 @@ __all__ = [
     "DEVICE_CHECKS",
     "DROPOUT",
     "FOREACH_ROUTE",
+    "GRADIENTS_OF_SELECTIONS",
     "RECURRENT",
+    "RMS_NORM",
     "ForeachRoute",
 ]

@@ -182,6 +182,12 @@ class DeviceLedger:
         return self.settle().tally.reserved.peak
 
     @property
+    def stream(self) -> int:
+        """This thread's current stream; 0 is the default one."""
+        current = self._allocator.current_stream
+        return 0 if current is None else current()
+
+    @property
     def free(self) -> int:
         """Bytes that the GPU could still give, to whomever."""
         return self.settle().free

@@ -79,6 +79,8 @@ _UNDECLARED_WRITES = {
     )
 }
 """Arguments that are changed although the schema does not say so."""
+_FUSED_ON_CUDA = {"aten::_fused_rms_norm"}
+"""Made of other operators on every device but CUDA."""
 _COLLECTIVE = {"c10d", "_c10d_functional", "_dtensor"}
 
 SHAPE_ONLY = {
@@ -141,11 +143,13 @@ class Operator:
         """Position of the argument without which nothing undeclared is written."""
         self.returned = _returned_arguments(schema)
         """For an operator that returns its changed arguments: their positions."""
-        self.composite = torch._C._dispatch_has_kernel_for_dispatch_key(
-            func.name(), "CompositeImplicitAutograd"
+        self.composite = (
+            _has_kernel(func, "CompositeImplicitAutograd")
+            and not _has_kernel(func, "CPU")
+            and schema.name not in _FUSED_ON_CUDA
         )
-        """Made of other operators; reaches a mode only where autograd does not take it apart (inference
-        mode).
+        """Made of other operators on every device; reaches a mode only where autograd does not take it apart
+        (inference mode). What has a kernel of its own on the CPU has one on CUDA as well: `silu_backward`.
         """
         self.collective = func.namespace in _COLLECTIVE
         """Reaches other processes."""
@@ -188,13 +192,14 @@ class Operator:
         return math.prod(size) if isinstance(size, (list, tuple)) else 0
 
 
+def _has_kernel(func: Any, key: str) -> bool:
+    found: bool = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key)
+    return found
+
+
 def _key_of_parts(func: Any) -> Any:
     keys = torch._C.DispatchKey
-    return (
-        keys.CPU
-        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CPU")
-        else keys.CompositeExplicitAutograd
-    )
+    return keys.CPU if _has_kernel(func, "CPU") else keys.CompositeExplicitAutograd
 
 
 def _returned_arguments(schema: Any) -> list[int]:

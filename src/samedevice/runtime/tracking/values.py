@@ -226,13 +226,21 @@ def _ctc_loss_backward(grad: torch.Tensor, log_probs: torch.Tensor, *_: Any, **_
     return torch.empty_like(log_probs, memory_format=torch.contiguous_format)
 
 
+def _loss(input: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:
+    """What is reduced keeps the memory of a loss for each element."""
+    shape = torch.broadcast_shapes(input.shape, target.shape)  # type: ignore[no-untyped-call]  # torch's own
+    each = input.new_empty(shape, dtype=torch.promote_types(input.dtype, target.dtype))
+    return each.resize_(()) if reduction else each
+
+
 _ctc = torch.ops.aten._ctc_loss_backward
 # Their meta functions refuse what CUDA accepts, or are missing. Source:
 # aten/src/ATen/native/cuda/GroupedBlas.cpp, _grouped_mm_fallback; BatchLinearAlgebra.cpp,
-# linalg_lstsq_out_info; cuda/LossCTC.cu, ctc_loss_backward_gpu_template.
+# linalg_lstsq_out_info; cuda/LossCTC.cu, ctc_loss_backward_gpu_template. Loss.cpp, TORCH_META_FUNC(mse_loss).
 _SHAPES: dict[Any, Callable[..., Any]] = {
     **({torch.ops.aten._grouped_mm.default: _grouped_mm} if hasattr(torch.ops.aten, "_grouped_mm") else {}),
     torch.ops.aten.linalg_lstsq.default: _lstsq,
+    torch.ops.aten.mse_loss.default: _loss,
     **dict.fromkeys((_ctc.default, _ctc.Tensor), _ctc_loss_backward),
     **ONLY_ON_CUDA,
 }
