@@ -22,6 +22,8 @@ class Check(Enum):
     INDEX_PUT = "index-put"
     """Writing by index: indices move by themselves; a value with dimensions must be with the indexed tensor.
     """
+    PARTS = "parts"
+    """The kernel is made of other operators, and those look at devices."""
     FREE = "free"
     """Devices may differ: copies, and kernels that read some arguments on the host."""
     UNCHECKED = "unchecked"
@@ -38,7 +40,8 @@ class Demand:
     text: str
     """What it raises: `{self}` is the device of `self`, `{self_type}` its legacy type name, `{0}` the
     reference's device, `{1}`, `{dim}` and `{position}` the offender's device, dimensions and position in its
-    list.
+    list;
+    `{kind}` and `{other_kind}` are the kinds of the two devices.
     """
     kinds: bool = False
     """Compare kinds of device only: two GPUs pass."""
@@ -67,6 +70,10 @@ class Row:
     """Arguments that may be anywhere."""
     host: frozenset[tuple[str, str]] = frozenset()
     """Arguments that may be on the host when they have this type: (argument, type)."""
+    result: str | None = None
+    """The argument on whose device a result is made before the iterator is: it counts as written."""
+    scalars: tuple[tuple[str, str], ...] = ()
+    """What the kernel says to a CPU scalar that the iterator let by: (argument, text with `{place}`)."""
     demands: tuple[Demand, ...] = ()
     """What the kernel checks before `check`."""
     then: Row | None = None

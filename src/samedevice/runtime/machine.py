@@ -235,9 +235,7 @@ class VirtualMachine:
     def _enter(self) -> None:
         stack = self._stack
         self._real_gpus = (
-            _inside[-1]._real_gpus
-            if _inside
-            else torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            _inside[-1]._real_gpus if _inside else torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         )
         if self._real_gpus:
             self._engine.intercept(Order.REAL, refuse_real_gpus)
