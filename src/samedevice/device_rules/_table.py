@@ -136,6 +136,7 @@ def _generated_out(name: str) -> Row | None:
     return replace(
         row,
         op=name,
+        check=Check.ITERATOR_STRICT if row.check is Check.PARTS else row.check,
         free=row.free | set(_GENERATED_OUTS),
         then=Row(name, Check.FREE, demands=(copied,)),
         source=f"torchgen/native_function_generation.py, gen_composite_out_kernel: calls {functional}, then "
