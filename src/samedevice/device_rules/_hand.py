@@ -303,6 +303,7 @@ ROWS: tuple[Row, ...] = (
         Check.ITERATOR,
         "Loss.cpp, binary_cross_entropy_with_logits: (1 - target).mul_(input) comes first",
         order=("target", "self"),
+        result="target",
         then=Row("binary_cross_entropy_with_logits", Check.ITERATOR, order=("self", "weight", "pos_weight")),
     ),
     *_family(
@@ -373,6 +374,7 @@ ROWS: tuple[Row, ...] = (
         "Normalization.cpp, _batch_norm_impl_index: cudnn takes inputs of three dimensions and more",
         method="wrapper_CUDA__native_batch_norm",
         deep_method="wrapper_CUDA__cudnn_batch_norm",
+        deep_needs=frozenset({"weight", "bias"}),
     ),
     *_family(
         "_native_batch_norm_legit_no_training",
@@ -422,6 +424,14 @@ ROWS: tuple[Row, ...] = (
         "TensorShape.cpp, stack_out: calls cat_out",
         method="wrapper_CUDA_cat_out_out",
         order=("out", "tensors"),
+    ),
+    *_family(
+        "linear.out",
+        Check.WRAPPER,
+        "Linear.cpp, linear_out: calls matmul_out, which calls mm_out",
+        method="wrapper_CUDA_mm_out_out",
+        order=("out", "input", "weight", "bias"),
+        names=(("input", "self"), ("weight", "mat2")),
     ),
     *_family(
         "mv.out",
@@ -539,7 +549,7 @@ ROWS: tuple[Row, ...] = (
         demands=(
             Demand(
                 "self",
-                ("other",),
+                ("out", "other"),
                 "Expected tensor to have {kind} DeviceType, but got tensor with {other_kind} DeviceType "
                 "(while checking arguments for inner())",
                 kinds=True,
@@ -561,19 +571,6 @@ ROWS: tuple[Row, ...] = (
     *_window("stft stft.center", "stft"),
     *_window("istft", "istft"),
     *_family(
-        "grid_sampler",
-        Check.FREE,
-        "GridSamplerUtils.h, check_grid_sampler_common",
-        demands=(
-            Demand(
-                "input",
-                ("grid",),
-                "grid_sampler(): expected input and grid to be on same device, but input is on {input} and "
-                "grid is on {grid}",
-            ),
-        ),
-    ),
-    *_family(
         "linalg_multi_dot linalg_multi_dot.out",
         Check.FREE,
         "LinearAlgebra.cpp, multi_dot_impl",
@@ -584,6 +581,7 @@ ROWS: tuple[Row, ...] = (
                 "multi_dot(): all tensors must be on the same device but tensor 0 is on {0} and tensor "
                 "{position} on {1}",
             ),
+            Demand("tensors", ("out",), "multi_dot(): expected out tensor to be on device {0} but got {1}"),
         ),
     ),
     *_same_device("cholesky_solve.out/self", "cholesky_solve", "BatchLinearAlgebra.cpp, cholesky_solve_out"),

@@ -139,7 +139,12 @@ def _judge_wrapper(row: Row, placed: Sequence[Placed], torch_version: tuple[int,
         if argument.device == common:
             continue
         name = dict(row.names).get(argument.bare, argument.bare)
-        deep = row.deep_method is not None and placed[0][1].dim > 2 and common != "cpu"
+        deep = (
+            row.deep_method is not None
+            and placed[0][1].dim > 2
+            and common != "cpu"
+            and row.deep_needs <= {a.bare for _, a in placed}
+        )
         method = row.deep_method if deep else row.method
         if method is None:
             return Refusal(_two_devices(common, argument.device), position)
