@@ -21,7 +21,7 @@ def test_situations(name):
         shown = on_hardware.show(name)
     assert "same" in virtual["message"]
     assert shown.diagnosis == virtual
-    assert shown.healed_equal
+    assert shown.healed == "equal"
     assert shown.statements
 
 

@@ -8,7 +8,7 @@ Needs: an NVIDIA GPU (none with `--self-check`), transformers; no network.
 
 Runs S1, S2, S3 and S5. For each: the broken run must fail, its diagnosis must be that of the virtual machine
 for the same code, and under `sd.heal` it must give the numbers of the run on one device, bit for bit, in four
-calls one after the other. Then what guard and heal cost a step. Results are printed and written as they come,
+calls one after the other; on a GPU they may be off by what its host rounds otherwise (`close`). Then what guard and heal cost a step. Results are printed and written as they come,
 to `hardware_proof.json` on hardware unless `--json` names another file; a situation that cannot run is told
 with its error, and the rest goes on. Exit status: 0 all as it should be, 1 not so, 2 no GPU.
 """

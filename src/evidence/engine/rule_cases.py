@@ -20,7 +20,9 @@ from evidence.engine import op_cases
 
 SAMPLES = 20
 """Samples looked at per operator; see `chosen`."""
-KINDS = ("call", "in-place", "out")
+KINDS = ("call", "in-place", "out", "alone")
+"""In `alone` it is the argument that is on the GPU, and everything else on the CPU."""
+KINDS_OF_SAMPLES, OTHER_SAMPLES = 4, 4
 OUT = -1
 """The position of an `out=` argument."""
 
@@ -57,20 +59,20 @@ def case_of(key: str) -> Case:
 
 
 def chosen(op: Any) -> dict[int, op_cases.Call]:
-    """The samples of an operator that are worth a case: the first without scalars and the first with, of
-    those with several tensors.
+    """The samples of an operator that are worth a case: of those with several tensors the first without
+    scalars and the first with, and then some of the others.
     """
-    found: dict[int, op_cases.Call] = {}
-    kinds: set[tuple[int, bool]] = set()
+    kinds: dict[tuple[int, bool], int] = {}
+    worth: dict[int, op_cases.Call] = {}
     for number, call in enumerate(list(op_cases.calls(op, SAMPLES))):
         tensors = call.tensors()
-        kind = (len(tensors), any(tensor.dim() == 0 for tensor in tensors))
-        if kind not in kinds and (len(tensors) > 1 or op.supports_out) and tensors:
-            kinds.add(kind)
-            found[number] = call
-        if len(found) == 4:
-            break
-    return found
+        if tensors and (len(tensors) > 1 or op.supports_out):
+            worth[number] = call
+            kinds.setdefault((len(tensors), any(tensor.dim() == 0 for tensor in tensors)), number)
+    first = list(kinds.values())[:KINDS_OF_SAMPLES]
+    others = [number for number in worth if number not in first]
+    apart = max(1, len(others) // OTHER_SAMPLES)
+    return {number: worth[number] for number in (*first, *others[::apart][:OTHER_SAMPLES])}
 
 
 def cases(name: str) -> Iterator[tuple[Case, op_cases.Call]]:
@@ -80,6 +82,8 @@ def cases(name: str) -> Iterator[tuple[Case, op_cases.Call]]:
         tensors = call.tensors()
         for kind in KINDS:
             if (kind == "in-place" and op.inplace_variant is None) or (kind == "out" and not op.supports_out):
+                continue
+            if kind == "alone" and len(tensors) < 3:
                 continue
             positions = [OUT] if kind == "out" else range(len(tensors)) if len(tensors) > 1 else []
             for position in positions:
@@ -129,6 +133,8 @@ def run(case: Case, call: op_cases.Call, other: str = "cpu", gpu: str = "cuda:0"
 
 
 def _call(case: Case, call: op_cases.Call, gpu: str, other: str) -> list[Any]:
+    if case.kind == "alone":
+        gpu, other = other, gpu
     flat, spec = tree_flatten(op_cases.placed(op_cases.copied((call.args, call.kwargs)), gpu))
     if case.position != OUT:
         where = [i for i, leaf in enumerate(flat) if isinstance(leaf, torch.Tensor)][case.position]

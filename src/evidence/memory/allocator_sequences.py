@@ -39,13 +39,21 @@ KEYS = (
 
 
 def names() -> list[str]:
-    """A sequence's settings, whether several streams take part and whether memory is scarce, in one name."""
-    return [f"{text}|{way}" for text in SETTINGS for way in ("plain", "scarce", "streams")]
+    """A sequence's settings, whether several streams take part and whether memory is scarce, in one name; of
+    each kind there are three.
+    """
+    return [
+        f"{text}|{way}{number}"
+        for number in ("", " 2", " 3")
+        for text in SETTINGS
+        for way in ("plain", "scarce", "streams")
+    ]
 
 
 def run(name: str) -> list[list[int]]:
     """What the statistics were after each step."""
     text, _, way = name.rpartition("|")
+    way = way.partition(" ")[0]
     random = Random(f"sequence {name}")
     torch.cuda.init()
     if text:

@@ -112,14 +112,17 @@ def prefill(
         with moment("load"):
             model = language_model(config, dtype, attention)
         ids = tokens(batch, context)
-        chosen = sdpa_kernel(kernel) if kernel is not None else contextlib.nullcontext()
-        with torch.no_grad(), chosen, moment("prefill"):
+        with torch.no_grad(), _attending(kernel), moment("prefill"):
             answer = model(ids, use_cache=True)
-        with torch.no_grad(), chosen, moment("again"):
+        with torch.no_grad(), _attending(kernel), moment("again"):
             del answer
             model(ids, use_cache=True, logits_to_keep=1)
 
     return body
+
+
+def _attending(kernel: SDPBackend | None) -> contextlib.AbstractContextManager[None]:
+    return sdpa_kernel(kernel) if kernel is not None else contextlib.nullcontext()
 
 
 def generate(
@@ -420,13 +423,167 @@ def _trainings() -> Iterator[tuple[str, Body]]:
     yield "train LSTM fp32 AdamW, 16x256", train(_recurrent)
 
 
+def _second_planned() -> Iterator[tuple[str, dict[str, Any], Training]]:
+    mistral = config_of("Mistral-7B-v0.3", 4)
+    for precision in PRECISIONS:
+        for checkpointing in (False, True):
+            more = " checkpointing" if checkpointing else ""
+            yield f"Qwen3-8B 4 layers {precision} AdamW{more}, 1x3072", config_of("Qwen3-8B", 4), Training(
+                precision=precision, context=3072, micro_batch=1, checkpointing=checkpointing
+            )  # fmt: skip
+            yield f"Mistral-7B 4 layers {precision} LoRA{more}, 3x1536", mistral, Training(
+                precision=precision, context=1536, micro_batch=3, checkpointing=checkpointing, tuning=Lora()
+            )  # fmt: skip
+    yield "Pythia-2.8B 6 layers bf16-mixed AdamW, 4x512", config_of("Pythia-2.8B", 6), Training(
+        precision="bf16-mixed", context=512, micro_batch=4
+    )  # fmt: skip
+    yield "StarCoder2-3B 6 layers bf16 AdamW, 2x2048", config_of("StarCoder2-3B", 6), Training(
+        precision="bf16", context=2048, micro_batch=2
+    )  # fmt: skip
+    yield "OLMo-2-7B 4 layers fp32 AdamW, 1x1024", config_of("OLMo-2-7B", 4), Training(
+        precision="fp32", context=1024, micro_batch=1
+    )  # fmt: skip
+    yield "Phi-2 6 layers fp16-mixed AdamW, 2x1024", config_of("Phi-2", 6), Training(
+        precision="fp16-mixed", context=1024, micro_batch=2
+    )  # fmt: skip
+    yield "Mistral-7B 4 layers bf16 AdamW, 2 accumulated, 1x2048", mistral, Training(
+        precision="bf16", context=2048, micro_batch=1, accumulation=2
+    )  # fmt: skip
+    yield "Mistral-7B 4 layers bf16 sgd-momentum, 1x2048", mistral, Training(
+        precision="bf16", context=2048, micro_batch=1, optimizer="sgd-momentum"
+    )  # fmt: skip
+    yield "Qwen2.5-7B 4 layers bf16 LoRA, 4x768", config_of("Qwen2.5-7B", 4), Training(
+        precision="bf16", context=768, micro_batch=4, tuning=Lora(rank=64)
+    )  # fmt: skip
+
+
+def _second_inference() -> Iterator[tuple[str, Body]]:
+    yield "prefill Qwen3-8B 8 layers bf16, 2x3072", prefill(config_of("Qwen3-8B", 8), 2, 3072)
+    yield (
+        "prefill Mistral-7B 8 layers fp16, 1x6000",
+        prefill(config_of("Mistral-7B-v0.3", 8), 1, 6000, torch.float16),
+    )
+    yield (
+        "prefill Pythia-2.8B 12 layers fp32, 3x1500",
+        prefill(config_of("Pythia-2.8B", 12), 3, 1500, torch.float32),
+    )
+    yield "prefill StarCoder2-3B 12 layers bf16, 8x700", prefill(config_of("StarCoder2-3B", 12), 8, 700)
+    yield "prefill OLMo-2-7B 6 layers bf16, 1x4000", prefill(config_of("OLMo-2-7B", 6), 1, 4000)
+    yield (
+        "prefill Phi-2 12 layers fp16 eager, 2x1000",
+        prefill(config_of("Phi-2", 12), 2, 1000, torch.float16, "eager"),
+    )
+    for name, kernel in _KERNELS.items():
+        yield (
+            f"prefill Llama-2-7B 6 layers bf16 {name}, 3x1700",
+            prefill(config_of("Llama-2-7B", 6), 3, 1700, kernel=kernel),
+        )
+    yield (
+        "prefill Llama-2-7B 6 layers fp32 memory-efficient, 2x1100",
+        prefill(config_of("Llama-2-7B", 6), 2, 1100, torch.float32, kernel=SDPBackend.EFFICIENT_ATTENTION),
+    )
+    yield "generate Qwen3-8B 12 layers bf16, 5x700+40", generate(config_of("Qwen3-8B", 12), 5, 700, 40)
+    yield (
+        "generate Mistral-7B 12 layers fp16, 1x3000+20",
+        generate(config_of("Mistral-7B-v0.3", 12), 1, 3000, 20, torch.float16),
+    )
+    yield (
+        "generate Pythia-2.8B 12 layers fp32, 6x300+30",
+        generate(config_of("Pythia-2.8B", 12), 6, 300, 30, torch.float32),
+    )
+    yield "generate Phi-2 bf16 three beams, 3x400+24", generate(config_of("Phi-2"), 3, 400, 24, num_beams=3)
+    yield (
+        "generate StarCoder2-3B 12 layers bf16 static cache, 3x900+30",
+        generate(
+            config_of("StarCoder2-3B", 12), 3, 900, 30, cache_implementation="static", disable_compile=True
+        ),
+    )
+    yield "infer RoBERTa-base fp16, 48x300", infer(_of("roberta", "RobertaModel", _text(48, 300),
+        dtype=torch.float16, max_position_embeddings=514))  # fmt: skip
+    yield (
+        "infer DistilBERT bf16 autocast, 40x384",
+        infer(_of("distilbert", "DistilBertModel", _text(40, 384)), half=HALF),
+    )
+    yield "infer CLIP vision L/14 fp32, 24 pictures", infer(_of("clip_vision_model", "CLIPVisionModel",
+        _picture(24, 224), hidden_size=1024, intermediate_size=4096, num_hidden_layers=24,
+        num_attention_heads=16, patch_size=14))  # fmt: skip
+    yield (
+        "infer DINOv2-base bf16, 40 pictures",
+        infer(_of("dinov2", "Dinov2Model", _picture(40, 224), dtype=HALF)),
+    )
+    yield "infer Swin-tiny fp32, 32 pictures", infer(_of("swin", "SwinModel", _picture(32, 224)))
+    yield (
+        "infer RegNet fp16, 40 pictures",
+        infer(_of("regnet", "RegNetModel", _picture(40, 224), dtype=torch.float16)),
+    )
+    yield "infer Segformer fp32, 8 pictures", infer(_of("segformer", "SegformerModel", _picture(8, 512)))
+    yield "infer T5-large fp32, 6x400", infer(_of("t5", "T5EncoderModel", _text(6, 400), d_model=1024,
+        d_ff=4096, num_layers=24, num_heads=16))  # fmt: skip
+
+
+def _second_trainings() -> Iterator[tuple[str, Body]]:
+    yield "train RoBERTa-base bf16 autocast AdamW, 12x400", train(
+        _of("roberta", "RobertaForSequenceClassification", _text(12, 400, "sequence"),
+            max_position_embeddings=514),
+        half=HALF,
+    )  # fmt: skip
+    yield (
+        "train DistilBERT fp32 Adam, 24x256",
+        train(
+            _of("distilbert", "DistilBertForSequenceClassification", _text(24, 256, "sequence")),
+            lambda parameters: torch.optim.Adam(parameters, foreach=False),
+        ),
+    )
+    yield (
+        "train Swin-tiny fp16 autocast AdamW, 24 pictures",
+        train(
+            _of("swin", "SwinForImageClassification", _picture(24, 224, labels=True), num_labels=100),
+            half=torch.float16,
+        ),
+    )
+    yield (
+        "train ConvNeXt fp32 AdamW, 20 pictures",
+        train(
+            _of("convnext", "ConvNextForImageClassification", _picture(20, 224, labels=True), num_labels=100)
+        ),
+    )
+    yield (
+        "train DINOv2-base fp32 SGD, 16 pictures",
+        train(
+            _of("dinov2", "Dinov2ForImageClassification", _picture(16, 224, labels=True), num_labels=100),
+            lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+        ),
+    )
+    yield "train BART-base bf16 autocast AdamW, 6x500", train(
+        _of("bart", "BartForConditionalGeneration", _text(6, 500, "all"), d_model=768, encoder_layers=6,
+            decoder_layers=6, encoder_attention_heads=12, decoder_attention_heads=12, encoder_ffn_dim=3072,
+            decoder_ffn_dim=3072),
+        half=HALF,
+    )  # fmt: skip
+    yield (
+        "train ViT-B/16 fp32 RMSprop, 20 pictures",
+        train(
+            _of("vit", "ViTForImageClassification", _picture(20, 224, labels=True), num_labels=100),
+            torch.optim.RMSprop,
+        ),
+    )
+
+
+SECOND_PLANNED = {f"train {name}": (config, chosen) for name, config, chosen in _second_planned()}
+SECOND: dict[str, Body] = {
+    **dict(_second_inference()),
+    **{name: training(config, chosen) for name, (config, chosen) in SECOND_PLANNED.items()},
+    **dict(_second_trainings()),
+}
+"""The second half: recorded before anything was derived from the first, and asked afterwards."""
 PLANNED: dict[str, tuple[dict[str, Any], Training]] = {
     f"train {name}, 2x1024": (config, chosen) for name, config, chosen in _planned()
-}
+} | SECOND_PLANNED
 """What the planner's formula speaks of, by the case's name: a configuration and the training."""
 CASES: dict[str, Body] = {
     **dict(_inference()),
     **{name: training(config, chosen) for name, (config, chosen) in PLANNED.items()},
     **dict(_trainings()),
+    **SECOND,
 }
 """By name: what is run, on what and how large."""

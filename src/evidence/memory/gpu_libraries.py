@@ -34,6 +34,16 @@ def _linear() -> None:
     torch.nn.functional.linear(x, x, x[0])
 
 
+def _linear_without_bias() -> None:
+    x = torch.ones(256, 256, device="cuda", dtype=torch.bfloat16)
+    torch.nn.functional.linear(x, x)
+
+
+def _linear_backward() -> None:
+    layer = torch.nn.Linear(256, 256, device="cuda", dtype=torch.bfloat16)
+    layer(torch.ones(256, 256, device="cuda", dtype=torch.bfloat16)).sum().backward()
+
+
 def _attention() -> None:
     x = torch.ones(1, 8, 256, 64, device="cuda", dtype=torch.bfloat16)
     torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
@@ -86,6 +96,8 @@ STEPS: dict[str, Callable[[], object]] = {
     "matmul float32": _matmul(torch.float32),
     "matmul bfloat16": _matmul(torch.bfloat16),
     "linear with bias": _linear,
+    "linear without bias": _linear_without_bias,
+    "linear with bias and backward": _linear_backward,
     "matmul with backward": _backward,
     "matmul on two streams": _second_stream,
     "attention": _attention,

@@ -7,6 +7,7 @@ large, so that rounding hides nothing, and uneven, so that no two amounts look a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,7 +17,21 @@ Call = Callable[[], Any]
 Row = tuple[str, Callable[[], Call]]
 """A name, and what makes the inputs and gives the call."""
 
-ROWS, COLUMNS = 3000, 2048
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How large inputs are."""
+
+    rows: int = 3000
+    columns: int = 2048
+    """A multiple of 8."""
+    length: int = 1500
+    """Of sequences in attention."""
+    pictures: int = 16
+    side: int = 112
+
+
+SIZES = {"": Sizes(), "other sizes": Sizes(1777, 1032, 777, 5, 90)}
 
 
 def made(*shape: int, dtype: torch.dtype = torch.float32, gradient: bool = False) -> torch.Tensor:
@@ -37,8 +52,9 @@ def _one(name: str, call: Callable[..., Any], *shapes: tuple[int, ...], dtype: t
     return f"{name} {str(dtype).removeprefix('torch.')}", make
 
 
-def _matrix(dtype: torch.dtype) -> Iterator[Row]:
-    wide = (ROWS, COLUMNS)
+def _matrix(dtype: torch.dtype, sizes: Sizes) -> Iterator[Row]:
+    rows, columns = sizes.rows, sizes.columns
+    wide = (rows, columns)
     for name, call in {
         "add": lambda x, y: x + y,
         "gt": lambda x, y: x > y,
@@ -52,7 +68,7 @@ def _matrix(dtype: torch.dtype) -> Iterator[Row]:
         "mse loss": F.mse_loss,
         "kl divergence": lambda x, y: F.kl_div(x, y, reduction="batchmean"),
         "index copy": lambda x, y: x.clone().index_copy_(
-            0, torch.arange(ROWS // 2, device="cuda"), y[: ROWS // 2]
+            0, torch.arange(rows // 2, device="cuda"), y[: rows // 2]
         ),
     }.items():
         yield _one(name, call, wide, wide, dtype=dtype)
@@ -102,8 +118,8 @@ def _matrix(dtype: torch.dtype) -> Iterator[Row]:
         "gelu": F.gelu,
         "silu": F.silu,
         "dropout": lambda x: F.dropout(x, 0.1),
-        "layer norm": lambda x: F.layer_norm(x, (COLUMNS,)),
-        "rms norm": lambda x: F.rms_norm(x, (COLUMNS,)),
+        "layer norm": lambda x: F.layer_norm(x, (columns,)),
+        "rms norm": lambda x: F.rms_norm(x, (columns,)),
         "normalize": lambda x: F.normalize(x, dim=-1),
         "pow": lambda x: x**2,
         "exp in place": lambda x: x.clone().exp_(),
@@ -118,35 +134,36 @@ def _matrix(dtype: torch.dtype) -> Iterator[Row]:
         "searchsorted": lambda x: torch.searchsorted(x.float()[0].sort().values, x.float()),
         "rand like": torch.rand_like,
         "normal in place": lambda x: x.clone().normal_(),
-        "cross entropy": lambda x: F.cross_entropy(x, whole(ROWS)),
-        "embedding": lambda x: F.embedding(whole(ROWS), x),
-        "gather": lambda x: x.gather(1, whole(ROWS, 64)),
-        "index select": lambda x: x.index_select(0, whole(ROWS)),
-        "index put": lambda x: x.clone().index_put_((whole(ROWS),), x[0]),
-        "index put, summed": lambda x: x.clone().index_put_((whole(ROWS),), x, accumulate=True),
-        "index add": lambda x: torch.zeros_like(x).index_add_(0, whole(ROWS), x),
-        "scatter add": lambda x: torch.zeros_like(x).scatter_add_(0, whole(ROWS, COLUMNS), x),
-        "one hot": lambda x: F.one_hot(whole(ROWS), 1000),
+        "cross entropy": lambda x: F.cross_entropy(x, whole(rows)),
+        "embedding": lambda x: F.embedding(whole(rows), x),
+        "gather": lambda x: x.gather(1, whole(rows, 64)),
+        "index select": lambda x: x.index_select(0, whole(rows)),
+        "index put": lambda x: x.clone().index_put_((whole(rows),), x[0]),
+        "index put, summed": lambda x: x.clone().index_put_((whole(rows),), x, accumulate=True),
+        "index add": lambda x: torch.zeros_like(x).index_add_(0, whole(rows), x),
+        "scatter add": lambda x: torch.zeros_like(x).scatter_add_(0, whole(rows, columns), x),
+        "one hot": lambda x: F.one_hot(whole(rows), 1000),
         "unfold": lambda x: x.unfold(1, 4, 2).contiguous(),
         "einsum": lambda x: torch.einsum("ij,kj->ik", x, x),
         "matmul": lambda x: x @ x.t(),
         "matmul by a vector": lambda x: x @ x[0],
         "addmm": lambda x: torch.addmm(x[:, 0], x, x.t()),
         "linear with bias": lambda x: F.linear(x, x, x[:, 0]),
-        "bmm": lambda x: x.view(30, 100, COLUMNS) @ x.view(30, 100, COLUMNS).transpose(1, 2),
-        "batched by one": lambda x: x.view(30, 100, COLUMNS) @ x.t(),
+        "bmm": lambda x: x[:1000].view(10, 100, columns) @ x[:1000].view(10, 100, columns).transpose(1, 2),
+        "batched by one": lambda x: x[:1000].view(10, 100, columns) @ x.t(),
     }
     for name, single in alone.items():
         yield _one(name, single, wide, dtype=dtype)
 
 
-def _attention(dtype: torch.dtype) -> Iterator[Row]:
-    shape = (2, 16, 1500, 64)
+def _attention(dtype: torch.dtype, sizes: Sizes) -> Iterator[Row]:
+    length = sizes.length
+    shape = (2, 16, length, 64)
     for name, call in {
         "attention": F.scaled_dot_product_attention,
         "causal attention": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
         "masked attention": lambda q, k, v: F.scaled_dot_product_attention(
-            q, k, v, attn_mask=torch.ones(2, 1, 1500, 1500, dtype=torch.bool, device="cuda")
+            q, k, v, attn_mask=torch.ones(2, 1, length, length, dtype=torch.bool, device="cuda")
         ),
         "attention with dropout": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=0.1),
         "grouped attention": lambda q, k, v: F.scaled_dot_product_attention(
@@ -157,8 +174,9 @@ def _attention(dtype: torch.dtype) -> Iterator[Row]:
         yield _one(name, call, shape, shape, shape, dtype=dtype)
 
 
-def _pictures(dtype: torch.dtype) -> Iterator[Row]:
-    image, wide = (16, 64, 112, 112), (16, 3, 224, 224)
+def _pictures(dtype: torch.dtype, sizes: Sizes) -> Iterator[Row]:
+    pictures, side = sizes.pictures, sizes.side
+    image, wide = (pictures, 64, side, side), (pictures, 3, 2 * side, 2 * side)
     for name, call, shapes in (
         ("conv 3x3", lambda x, w: F.conv2d(x, w, padding=1), (image, (128, 64, 3, 3))),
         ("conv 1x1", F.conv2d, (image, (128, 64, 1, 1))),
@@ -180,19 +198,20 @@ def _pictures(dtype: torch.dtype) -> Iterator[Row]:
         ("bilinear resize", lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (image,)),
         ("bicubic resize", lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"), (image,)),
         ("grid sample", lambda x: F.grid_sample(
-            x, torch.zeros(16, 112, 112, 2, device="cuda", dtype=x.dtype), align_corners=False), (image,)),
+            x, torch.zeros(pictures, side, side, 2, device="cuda", dtype=x.dtype), align_corners=False),
+         (image,)),
         ("pixel shuffle", lambda x: F.pixel_shuffle(x, 2), (image,)),
     ):  # fmt: skip
         yield _one(name, call, *shapes, dtype=dtype)
 
 
-def _float32_only() -> Iterator[Row]:
-    square = (1200, 1200)
+def _float32_only(sizes: Sizes) -> Iterator[Row]:
+    square = (side := sizes.rows * 2 // 5, side)
     for name, call in {
         "svd": torch.linalg.svd,
         "eigh": lambda x: torch.linalg.eigh(x + x.t()),
         "qr": torch.linalg.qr,
-        "cholesky": lambda x: torch.linalg.cholesky(x @ x.t() + 1200 * torch.eye(1200, device="cuda")),
+        "cholesky": lambda x: torch.linalg.cholesky(x @ x.t() + side * torch.eye(side, device="cuda")),
         "inverse": torch.linalg.inv,
         "solve": lambda x: torch.linalg.solve(x, x),
         "det": torch.linalg.det,
@@ -216,7 +235,9 @@ def _float32_only() -> Iterator[Row]:
         yield f"{kind} float32", recurrent(kind)
 
 
-def _backward() -> Iterator[Row]:
+def _backward(sizes: Sizes) -> Iterator[Row]:
+    rows, columns = sizes.rows, sizes.columns
+
     def row(
         name: str, call: Callable[..., torch.Tensor], *shapes: tuple[int, ...], dtype: torch.dtype
     ) -> Row:
@@ -228,23 +249,24 @@ def _backward() -> Iterator[Row]:
 
         return f"backward of {name} {str(dtype).removeprefix('torch.')}", make
 
-    wide, heads, image = (ROWS, COLUMNS), (2, 16, 1500, 64), (16, 64, 112, 112)
+    wide, heads = (rows, columns), (2, 16, sizes.length, 64)
+    image = (sizes.pictures, 64, sizes.side, sizes.side)
     for dtype in (torch.float32, torch.bfloat16):
         for name, call, shapes in (
             ("matmul", lambda x: x @ x.t(), (wide,)),
-            ("linear", F.linear, (wide, (512, COLUMNS))),
-            ("linear with bias", F.linear, (wide, (512, COLUMNS), (512,))),
+            ("linear", F.linear, (wide, (512, columns))),
+            ("linear with bias", F.linear, (wide, (512, columns), (512,))),
             ("softmax", lambda x: x.softmax(-1), (wide,)),
             ("log softmax", lambda x: x.log_softmax(-1), (wide,)),
-            ("cross entropy", lambda x: F.cross_entropy(x, whole(ROWS)), (wide,)),
-            ("layer norm", lambda x, w, b: F.layer_norm(x, (COLUMNS,), w, b), (wide, (COLUMNS,), (COLUMNS,))),
-            ("rms norm", lambda x, w: F.rms_norm(x, (COLUMNS,), w), (wide, (COLUMNS,))),
+            ("cross entropy", lambda x: F.cross_entropy(x, whole(rows)), (wide,)),
+            ("layer norm", lambda x, w, b: F.layer_norm(x, (columns,), w, b), (wide, (columns,), (columns,))),
+            ("rms norm", lambda x, w: F.rms_norm(x, (columns,), w), (wide, (columns,))),
             ("gelu", F.gelu, (wide,)),
             ("silu", F.silu, (wide,)),
             ("dropout", lambda x: F.dropout(x, 0.1), (wide,)),
-            ("embedding", lambda x: F.embedding(whole(ROWS), x), (wide,)),
-            ("index select", lambda x: x.index_select(0, whole(ROWS)), (wide,)),
-            ("gather", lambda x: x.gather(1, whole(ROWS, 64)), (wide,)),
+            ("embedding", lambda x: F.embedding(whole(rows), x), (wide,)),
+            ("index select", lambda x: x.index_select(0, whole(rows)), (wide,)),
+            ("gather", lambda x: x.gather(1, whole(rows, 64)), (wide,)),
             ("cumsum", lambda x: x.cumsum(-1), (wide,)),
             ("max of rows", lambda x: x.max(-1).values, (wide,)),
             ("norm", lambda x: x.norm(), (wide,)),
@@ -263,15 +285,15 @@ def _backward() -> Iterator[Row]:
             yield row(name, call, *shapes, dtype=dtype)
 
 
-def rows() -> Iterator[Row]:
+def rows(sizes: Sizes) -> Iterator[Row]:
     """All rows, a name once."""
     for dtype in (torch.float32, torch.bfloat16):
-        yield from _matrix(dtype)
-        yield from _pictures(dtype)
+        yield from _matrix(dtype, sizes)
+        yield from _pictures(dtype, sizes)
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
-        yield from _attention(dtype)
-    yield from _float32_only()
-    yield from _backward()
+        yield from _attention(dtype, sizes)
+    yield from _float32_only(sizes)
+    yield from _backward(sizes)
 
 
 def measured(make: Callable[[], Call]) -> dict[str, int]:

@@ -105,13 +105,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def pieces(virtual: bool) -> Iterator[Piece]:
     """Everything that can be recorded; a virtual GPU has no rates and no driver."""
-    from evidence.memory import allocator_sequences, gpu_cases, gpu_libraries
+    from evidence.memory import allocator_sequences, gpu_cases, gpu_libraries, gpu_operators
 
     if not virtual:
         yield from (("libraries", name) for name in gpu_libraries.STEPS)
         yield from (("rates", "rates"), ("times", "times"))
     yield from (("cases", name) for name in gpu_cases.CASES)
-    yield ("operators", "operators")
+    yield from (("operators", name) for name in gpu_operators.SIZES)
     yield from (("sequences", name) for name in allocator_sequences.names())
     yield from (("traces", name) for name in gpu_cases.CASES)
 
@@ -162,7 +162,7 @@ def one(piece: Piece, file: Path, virtual: bool) -> None:
     body: Callable[[], Any] = {
         "cases": lambda: case(name),
         "traces": lambda: trace(name),
-        "operators": operators,
+        "operators": lambda: operators(name),
         "sequences": lambda: _sequence(name),
         "libraries": lambda: _libraries().taken(name),
         "rates": lambda: _libraries().rates(),
@@ -200,8 +200,8 @@ def case(name: str) -> dict[str, Any]:
 
 
 def history(entries: list[dict[str, Any]]) -> str:
-    """A history in words: `a512` takes bytes, `f17` gives back the 17th that were taken, `S` and `R` take
-    segments of the driver and give them back.
+    """A history in words: `a512` takes bytes, `f1` gives back what was taken last, `f2` what before that, `S`
+    and `R` take segments of the driver and give them back.
     """
     words = []
     numbers: dict[int, int] = {}
@@ -213,7 +213,8 @@ def history(entries: list[dict[str, Any]]) -> str:
             taken += 1
             words.append(f"a{size}")
         elif action == "free_requested":
-            words.append(f"f{numbers.get(address, -1)}")
+            if address in numbers:  # else it was taken before the history began
+                words.append(f"f{taken - numbers[address]}")
         elif action in ("segment_alloc", "segment_map"):
             words.append(f"S{size}")
         elif action in ("segment_free", "segment_unmap"):
@@ -254,14 +255,14 @@ def trace(case: str) -> dict[str, Any]:
     return {"operators": list(names), "rows": rows, "moments": moments}
 
 
-def operators() -> dict[str, Any]:
+def operators(sizes: str) -> dict[str, Any]:
     """Every row of `gpu_operators`."""
     import torch
 
     from evidence.memory import gpu_operators
 
     found: dict[str, Any] = {}
-    for name, make in gpu_operators.rows():
+    for name, make in gpu_operators.rows(gpu_operators.SIZES[sizes]):
         try:
             found[name] = gpu_operators.measured(make)
         except Exception as error:

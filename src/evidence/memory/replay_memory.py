@@ -187,11 +187,11 @@ def answers(words: Sequence[str]) -> Iterator[str]:
         number = int(word[1:])
         if word[0] == "a":
             blocks.append(allocator.take(number))
-        elif word[0] == "f" and number >= 0:
-            block = blocks[number]
+        elif word[0] == "f":
+            block = blocks[-number]
             assert block is not None
             allocator.drop(block)
-            blocks[number] = None
+            blocks[-number] = None
         # what the real one asked of the driver is what ours is compared with
     for entry in allocator.history.entries:
         if entry.action in ("segment_alloc", "segment_map"):
@@ -202,8 +202,12 @@ def answers(words: Sequence[str]) -> Iterator[str]:
 
 def _operators(real: dict[str, Any], ours: dict[str, Any]) -> list[dict[str, Any]]:
     rows = []
-    for name, measured in real.get("operators", {}).items():
-        said = ours.get("operators", {}).get(name)
+    both = {
+        f"{name}{', ' if sizes else ''}{sizes}": (measured, ours.get(sizes, {}).get(name))
+        for sizes, found in real.items()
+        for name, measured in found.items()
+    }
+    for name, (measured, said) in both.items():
         if said is None or "error" in measured or "error" in said:
             if said is not None:
                 print(f"  {name}: {_error(measured)} | ours: {_error(said)}")
