@@ -61,7 +61,7 @@ class Row:
     method: str | None = None
     """Name of the generated wrapper, as its error text prints it."""
     deep_method: str | None = None
-    """The wrapper that is reached instead when the first argument is on a GPU with three dimensions or more."""
+    """The wrapper that is reached instead when the first argument, on a GPU, has three dimensions or more."""
     deep_needs: frozenset[str] = frozenset()
     """Arguments without which it is not."""
     names: tuple[tuple[str, str], ...] = ()
