@@ -17,6 +17,7 @@ from samedevice.runtime.state import (
     Helper,
     Memory,
     Operator,
+    asker,
     caller,
     device_of,
     over,
@@ -37,7 +38,8 @@ class Composites:
     def mark(self, result: Any) -> None:
         """Remember which call made these meta tensors."""
         frame = caller()
-        mark = Helper(id(frame), frame.f_lasti, self._tracker.recorder.filter.site(frame))
+        owner = asker(frame)
+        mark = Helper(id(owner), owner.f_lasti, self._tracker.recorder.filter.site(frame))
         for tensor in tensors_in(result):
             storage = storage_of(tensor)
             if storage._sd is None:
