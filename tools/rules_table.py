@@ -25,8 +25,7 @@ brings its new operators. The file says for every operator whether the generated
 and which arguments, in
 which order; our reading of it is compared with torch's own generator, `torchgen`, entry by entry, in
 `tests/device_rules`. What the file
-cannot tell is written by hand, each row with the place in torch's sources. No row rests on a measurement
-yet: see
+cannot tell is written by hand, each row with the place in torch's sources. What a real GPU says to it:
 [Proof](#proof).
 
 ## How kernels check
@@ -45,6 +44,8 @@ CHECKS = {
     "another GPU",
     Check.INDEX: "indices on another GPU; on the host they are taken",
     Check.INDEX_PUT: "a value with dimensions on another device; indices and 0-dim values move",
+    Check.PARTS: "CUDA has no kernel: the operators that it is made of look for themselves, each by its own "
+    "row",
     Check.FREE: "nothing, beside what the kernel demands in words of its own",
     Check.UNCHECKED: "nothing at all: [SD105](cli.md), reported and never raised",
 }
@@ -163,7 +164,7 @@ DIFFERENCES = (
 """What differs: with a tensor on the host, with one on another GPU, and where torch says so."""
 
 TWO_GPUS_AFTER = """
-A recording on a machine with two GPUs would prove it; the recorder has none of that yet.
+This table is from sources alone: both recordings are of a machine with one GPU.
 
 ## Proof
 

@@ -65,7 +65,7 @@ class Composites:
         result = op.func(*args, **kwargs)
         if any(record.__class__ is Helper for record in records):
             self.mark(result)
-            if op.form is not Form.VIEW and op.returns_tensors:
+            if op.form is not Form.VIEW and op.returns_tensors and torch.Tag.inplace_view not in op.func.tags:
                 self._compute(op, args, kwargs, tensors, result)
         return result
 

@@ -209,6 +209,11 @@ def _home(
     copies = row.check is Check.FREE and not row.demands and "device" not in op.argument_names
     if (copies or op.name in INDEX_OPERATORS) and devices[0].type != "meta":
         return devices[0]
-    candidates = [d for (_, t, _), d in zip(named, devices, strict=True) if d.type == "cuda" and t.dim() > 0]
-    candidates += [d for d in devices if d.type == "cuda"] + [d for d in devices if d.type == "cpu"]
+    taking_part = [
+        (tensor, device)
+        for (name, tensor, _), device in zip(named, devices, strict=True)
+        if row.then is not None or name.partition("[")[0] not in row.free
+    ]
+    candidates = [d for t, d in taking_part if d.type == "cuda" and t.dim() > 0]
+    candidates += [d for kind in ("cuda", "cpu") for _, d in taking_part if d.type == kind]
     return candidates[0]
