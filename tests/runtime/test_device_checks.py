@@ -79,8 +79,8 @@ OUTS = {
     ),
     "matrix_rank": (
         lambda a, out: torch.linalg.matrix_rank(a, out=out.long()),
-        "torch.linalg.matrix_rank: Expected result and input tensors to be on the same device, but got result "
-        "on {} and input on cuda:0",
+        "torch.linalg.matrix_rank: Expected result and input tensors to be on the same device, but got "
+        "result on {} and input on cuda:0",
     ),
     "quantile": (
         lambda a, out: torch.quantile(a, 0.5, out=out),
