@@ -31,7 +31,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "deepspeed-estimates",
         "record-memory",
         "replay-memory",
-        "memory-proof",
         "memory-truth",
     ),
     "launches": ("preflight-cases", "preflight-runs", "launch-proof", "plan-launches"),

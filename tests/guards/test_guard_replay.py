@@ -27,13 +27,18 @@ def hardware():
         yield
 
 
+def weights(count):
+    made = torch.arange(float(count))
+    return made
+
+
 class Helper(nn.Module):
     def __init__(self):
         super().__init__()
         self.layer = nn.Linear(4, 4)
 
     def forward(self, x):
-        steps = torch.arange(4.0)
+        steps = weights(4)
         return self.layer(x) * steps
 
 
@@ -53,7 +58,7 @@ def test_what_the_call_made():
     finding = fails(Helper().to("cuda:0"), x())
     assert all(operand.made is None for operand in plain.operands)
     steps = next(operand for operand in finding.operands if operand.device == "cpu")
-    assert steps.made.code == "steps = torch.arange(4.0)"
+    assert steps.made.code == "made = torch.arange(float(count))"
     assert finding.cause == "tensor-created-on-wrong-device"
     assert (finding.message, finding.at, finding.user_at) == (plain.message, plain.at, plain.user_at)
     assert finding.notes == ()

@@ -34,7 +34,8 @@ def findings_of(
     event = event_of(error, model)
     if event is None:
         return [_of_environment(finding) for finding in findings]
-    if replay and event.kind is EventKind.MISMATCH and not any(operand.made for operand in event.operands):
+    known = [operand.made is not None or operand.parameter is not None for operand in event.operands]
+    if replay and event.kind is EventKind.MISMATCH and not (known and all(known)):
         try:
             event = replayed(error, event)
         except ReplayError as reason:

@@ -40,7 +40,29 @@ _MET = re.compile(r"two (?:different )?devices,? (\w+(?::\d+)?)(?: and |, )(\w+(
 devices cuda:0, cpu`.
 """
 _TRACED = re.compile(r"call_(?:function|method) (?:<\S+(?: \S+)? )?(\w+)")
+_DEVICES = re.compile(r"\b(?:cpu|[a-z]+:\d+)\b")
 _HELD_DEPTH = 3
+_STAYS = frozenset(
+    (
+        *(
+            "abs",
+            "bool",
+            "chunk",
+            "clone",
+            "contiguous",
+            "cos",
+            "detach",
+            "exp",
+            "expand",
+            "flatten",
+            "float",
+        ),
+        *("half", "int", "log", "long", "masked_fill", "mean", "permute", "relu", "repeat", "reshape"),
+        *("sigmoid", "sin", "softmax", "split", "sqrt", "squeeze", "sum", "t", "tanh", "transpose"),
+        *("unsqueeze", "view"),
+    )
+)
+"""Methods that give a result where their tensor is."""
 _RENAMED = {
     "embedding": {"input": "indices"},
     "cross_entropy": {"input": "self"},
@@ -151,8 +173,13 @@ def _event(
     function = next(
         (frame.f_code.co_name for frame, _, _ in inner if frame.f_code.co_name in _OPERATORS), None
     )
-    tensors = met or _tensors(failing, at, inner, function)
-    held = {surroundings.identity(tensor) for frame, _, _ in users for tensor in _held(frame)} - {0}
+    tensors: list[tuple[str, torch.Tensor]] = met or _tensors(failing, at, inner, function)
+    results: tuple[Operand, ...] = ()
+    if met is None and function is None and (direct := _direct(failing, at, str(error))) is not None:
+        tensors, results = direct
+    given = _given(modules, [frame for frame, _, _ in reversed(own)])
+    outside = [frame for frame, _, _ in users if not _within_a_module(frame, [each for each, _, _ in frames])]
+    held = {surroundings.identity(tensor) for frame in outside for tensor in _held(frame)} - {0}
     operands = tuple(
         replace(
             _operand(name, tensor, names, surroundings.identity(tensor)),
@@ -160,9 +187,11 @@ def _event(
             argument=spoken.argument(surroundings.identity(tensor)),
             holder=spoken.holder(surroundings.identity(tensor)),
             held_by_user=surroundings.identity(tensor) in held,
+            from_argument=given.get(surroundings.identity(tensor)),
         )
         for name, tensor in tensors
     )
+    operands = (*(_with_source(operand, own[::-1]) for operand in operands), *results)
     return _made(error, _operator(str(error), function, at), stack, users, modules, operands)
 
 
@@ -223,6 +252,18 @@ def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int, int]]
         trace = trace.tb_next
 
 
+def _within_a_module(frame: FrameType, frames: list[FrameType]) -> bool:
+    """Whether a call of a module is at work around a frame: what it holds there, the module made or got."""
+    import torch
+
+    for each in frames:  # oldest first
+        if each.f_code.co_name == "forward" and isinstance(variables_of(each).get("self"), torch.nn.Module):
+            return True
+        if each is frame:
+            return False
+    return False
+
+
 def _held(frame: FrameType) -> Iterator[torch.Tensor]:
     """The tensors in the variables of a frame, in containers too, and not those inside modules."""
     for value in variables_of(frame).values():
@@ -267,6 +308,17 @@ def _tensors(
             if held:
                 return held
     found: dict[int, tuple[str, torch.Tensor]] = {}
+    for frame, _, _ in reversed(inner):
+        module = variables_of(frame).get("self")
+        if frame.f_code.co_name == "forward" and isinstance(module, torch.nn.Module):
+            return [
+                *module.named_parameters(recurse=False),
+                *(
+                    (name, each)
+                    for name, each in variables_of(frame).items()
+                    if isinstance(each, torch.Tensor)
+                ),
+            ]
     for node in _expressions(at):
         for name, value in _values(node, failing):
             if isinstance(value, torch.Tensor):
@@ -277,13 +329,91 @@ def _tensors(
     return list(found.values())
 
 
+def _direct(
+    failing: FrameType, at: Place, message: str
+) -> tuple[list[tuple[str, torch.Tensor]], tuple[Operand, ...]] | None:
+    """What a failing sum, product, comparison or call of a function combines: tensors that names reach, and
+    results of other expressions, which are where the message leaves them; None where this cannot be told.
+    """
+    import torch
+
+    sides = next((found for text in _texts(at) if (found := _sides(text))), [])
+    known: dict[int, tuple[str, torch.Tensor]] = {}
+    others: list[str] = []
+    for side in sides:
+        name, value = next(_values(_root(side), failing), ("", None))
+        if isinstance(value, torch.Tensor):
+            known.setdefault(id(value), (name, value))
+        elif isinstance(value, torch.nn.Module):
+            return None
+        elif isinstance(side, (ast.Call, ast.BinOp, ast.UnaryOp)):
+            others.append(ast.unparse(side))
+    where = {str(tensor.device) for _, tensor in known.values()}
+    told = set(_DEVICES.findall(message))
+    if len(where) == 2:
+        return list(known.values()), ()
+    if len(where) != 1 or len(told) != 2 or not where < told or len(others) != 1:
+        return None
+    (device,) = told - where
+    return list(known.values()), (Operand(others[0], device, (), "", local=others[0]),)
+
+
+def _sides(text: str) -> list[ast.expr]:
+    """The expressions that the outermost operation of a text combines."""
+    tree = parsed(text)
+    match tree.body[0] if tree is not None and tree.body else None:
+        case ast.Expr(value=value) | ast.Return(value=ast.expr() as value) | ast.Assign(value=value):
+            pass
+        case _:
+            return []
+    match value:
+        case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
+            return [left, right]
+        case ast.Call(func=ast.Attribute(value=owner), args=args, keywords=keywords):
+            given = [*args, *(each.value for each in keywords)]
+            lists = (each.elts if isinstance(each, (ast.List, ast.Tuple)) else [each] for each in given)
+            return [owner, *(part for each in lists for part in each)]
+    return []
+
+
+def _root(side: ast.expr) -> ast.expr:
+    """The tensor of which an expression is a view, a part or another dtype, and so on the same device."""
+    while True:
+        match side:
+            case ast.Subscript(value=value) | ast.Attribute(value=value, attr="T" | "mT" | "data"):
+                side = value
+            case ast.Call(func=ast.Attribute(value=value, attr=method)) if method in _STAYS:
+                side = value
+            case _:
+                return side
+
+
+def _given(modules: list[torch.nn.Module], frames: list[FrameType]) -> dict[int, str]:
+    """The arguments that the outermost running module was called with, by the identity of their memory."""
+    from samedevice.provenance import surroundings
+
+    if not modules:
+        return {}
+    return {
+        surroundings.identity(tensor): name
+        for name, tensor in surroundings.arguments_of(modules[-1], frames)
+        if surroundings.identity(tensor)
+    }
+
+
+def _with_source(operand: Operand, frames: list[tuple[FrameType, int, int]]) -> Operand:
+    """What the source tells of an operand that is no parameter: who keeps it, where it was made and moved."""
+    from samedevice.provenance import births, surroundings
+
+    if operand.parameter is not None or operand.local is None:
+        return operand
+    made, moved = births.birth(operand.local, frames)
+    kept_by = surroundings.keeper(operand.local, [frame for frame, _, _ in frames[:1]])
+    return replace(operand, made=made, moved=moved, kept_by=kept_by)
+
+
 def _expressions(at: Place) -> list[ast.expr]:
-    for text in (
-        at.call,
-        at.code,
-        at.code.rstrip(":").removeprefix("return "),
-        at.code.partition("=")[2].strip(),
-    ):
+    for text in _texts(at):
         tree = parsed(text)
         if tree is None:
             continue
@@ -293,6 +423,12 @@ def _expressions(at: Place) -> list[ast.expr]:
         if found:
             return found
     return []
+
+
+def _texts(at: Place) -> tuple[str, ...]:
+    """The expression of a place, as far as it is known."""
+    code = at.code
+    return at.call, code, code.rstrip(":").removeprefix("return "), code.partition("=")[2].strip()
 
 
 def _values(node: ast.expr, frame: FrameType) -> Iterator[tuple[str, Any]]:

@@ -430,6 +430,22 @@ def class_tensors(owner: Any) -> Iterator[tuple[str, torch.Tensor]]:
         yield from (pair for pair in list(vars(kind).items()) if isinstance(pair[1], torch.Tensor))
 
 
+def keeper(name: str | None, frames: Sequence[FrameType]) -> str | None:
+    """The class of the module whose plain attribute a tensor is, or whose class has it.
+
+    The failing frame, the first of `frames`, spells it `self.name`.
+    """
+    owner, _, attribute = (name or "").partition(".")
+    for frame in frames[:1] if attribute.isidentifier() else ():
+        module = variables_of(frame).get(owner)
+        if not isinstance(module, torch.nn.Module):
+            continue
+        held = {**dict(class_tensors(module)), **vars(module)}
+        if isinstance(held.get(attribute), torch.Tensor):
+            return type(module).__name__
+    return None
+
+
 def _attributes(owner: Any) -> Iterator[tuple[str, Any]]:
     """What a method's object keeps under public names, and a module's own parameters and buffers."""
     yield from class_tensors(owner)

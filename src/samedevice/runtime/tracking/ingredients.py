@@ -16,7 +16,7 @@ import torch
 
 from samedevice.events import Ingredient
 from samedevice.provenance import Site, call_at, resolve, variables_of
-from samedevice.provenance.surroundings import class_tensors, identity
+from samedevice.provenance.surroundings import identity
 from samedevice.provenance.syntax import parsed
 from samedevice.runtime.state import Helper, Memory, device_of
 from samedevice.runtime.tracking.values import record_of
@@ -69,22 +69,6 @@ def _record(name: str, value: torch.Tensor, role: str | None, kept_by: str | Non
     return Ingredient(
         name, str(device_of(value)), resolve(_made(value)), resolve(moved), role, kept_by, dtype
     )
-
-
-def keeper(tensor: torch.Tensor, name: str | None, frames: Sequence[FrameType]) -> str | None:
-    """The class of the module whose plain attribute the tensor is, or whose class has it.
-
-    The failing frame spells it `self.name`.
-    """
-    owner, _, attribute = (name or "").partition(".")
-    for frame in frames[:1] if attribute.isidentifier() else ():
-        module = variables_of(frame).get(owner)
-        if not isinstance(module, torch.nn.Module):
-            continue
-        held = {**dict(class_tensors(module)), **vars(module)}
-        if isinstance(held.get(attribute), torch.Tensor):
-            return type(module).__name__
-    return None
 
 
 def _collect(

@@ -33,6 +33,7 @@ from samedevice.provenance.surroundings import (
     device_map,
     gradients_reached,
     identity,
+    keeper,
     modules_held,
     modules_in,
     name_of,
@@ -51,7 +52,7 @@ from samedevice.runtime.state import (
     device_of,
     storage_of,
 )
-from samedevice.runtime.tracking.ingredients import differentiable_in, ingredients, keeper, read_by
+from samedevice.runtime.tracking.ingredients import differentiable_in, ingredients, read_by
 from samedevice.runtime.tracking.lineage import Lineages
 
 OnMismatch = Literal["record", "raise"]
@@ -494,7 +495,7 @@ def _operand(
         local=spoken.local(key),
         argument=spoken.argument(key),
         holder=spoken.holder(key) or (None if known else lineages.holder(tensor)),
-        kept_by=None if known else keeper(tensor, spoken.local(key), frames),
+        kept_by=None if known else keeper(spoken.local(key), frames),
         ingredients=() if known or (memory is not None and memory.moved) else ingredients(tensor, frames),
         gradient=lineages.is_gradient(tensor),
         from_argument=None if known else lineages.argument(tensor),
