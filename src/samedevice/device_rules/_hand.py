@@ -92,6 +92,10 @@ def _same_device(
     return rows
 
 
+def _quantile(name: str) -> Demand:
+    return Demand("self", (name,), f"quantile() {name} tensor must be on the same device as the input tensor")
+
+
 def _window(operators: str, function: str) -> Iterable[Row]:
     text = (
         f"{function} input and window must be on the same device but got self on {{self}} and window on "
@@ -456,10 +460,16 @@ ROWS: tuple[Row, ...] = (
         order=("out", "self"),
     ),
     *_family(
-        "logcumsumexp.out cummax.out cummin.out",
+        "logcumsumexp.out",
         Check.FREE,
-        "ReduceOps.cpp, logcumsumexp_out, cummax_out, cummin_out: check_scalar_type_device_layout_equal",
-        demands=(Demand("self", ("out", "values", "indices"), "expected device {self} but found {1}"),),
+        "ReduceOps.cpp, logcumsumexp_out: check_scalar_type_device_layout_equal",
+        demands=(Demand("self", ("out",), "expected device {self} but found {1}"),),
+    ),
+    *_family(
+        "cummax.out cummin.out",
+        Check.FREE,
+        "ReduceOps.cpp, cummax_out, cummin_out: check_scalar_type_device_layout_equal",
+        demands=(Demand("self", ("values", "indices"), "expected device {self} but found {1}"),),
     ),
     *_family(
         "min.unary_out max.unary_out",
@@ -636,15 +646,16 @@ ROWS: tuple[Row, ...] = (
         ),
     ),
     *_family(
-        "quantile quantile.out quantile.scalar_out nanquantile nanquantile.out nanquantile.scalar_out",
+        "quantile quantile.out nanquantile nanquantile.out",
         Check.FREE,
         "Sorting.cpp, quantile_checks and quantile_out_impl",
-        demands=tuple(
-            Demand(
-                "self", (name,), f"quantile() {name} tensor must be on the same device as the input tensor"
-            )
-            for name in ("q", "out")
-        ),
+        demands=(_quantile("q"), _quantile("out")),
+    ),
+    *_family(
+        "quantile.scalar_out nanquantile.scalar_out",
+        Check.FREE,
+        "Sorting.cpp, quantile_out_impl",
+        demands=(_quantile("out"),),
     ),
     *_family(
         "tensordot.out",
