@@ -25,8 +25,7 @@ brings its new operators. The file says for every operator whether the generated
 and which arguments, in
 which order; our reading of it is compared with torch's own generator, `torchgen`, entry by entry, in
 `tests/device_rules`. What the file
-cannot tell is written by hand, each row with the place in torch's sources. No row rests on a measurement
-yet: see
+cannot tell is written by hand, each row with the place in torch's sources. What a real GPU says to it:
 [Proof](#proof).
 
 ## How kernels check
@@ -45,6 +44,8 @@ CHECKS = {
     "another GPU",
     Check.INDEX: "indices on another GPU; on the host they are taken",
     Check.INDEX_PUT: "a value with dimensions on another device; indices and 0-dim values move",
+    Check.PARTS: "CUDA has no kernel: the operators that it is made of look for themselves, each by its own "
+    "row",
     Check.FREE: "nothing, beside what the kernel demands in words of its own",
     Check.UNCHECKED: "nothing at all: [SD105](cli.md), reported and never raised",
 }
@@ -163,43 +164,43 @@ DIFFERENCES = (
 """What differs: with a tensor on the host, with one on another GPU, and where torch says so."""
 
 TWO_GPUS_AFTER = """
-A recording on a machine with two GPUs would prove it; the recorder has none of that yet.
+This table is from sources alone: both recordings are of a machine with one GPU.
 
 ## Proof
 
 `python -m evidence record-rules FILE.json.gz` runs every entry of torch's operator database on a machine with
 one CUDA GPU, each tensor
 argument (members of lists too, and `out=`) on the CPU and the rest on the GPU, as it is and as a 0-dim
-tensor, and writes down outcome,
+tensor, and also the other way round, and writes down outcome,
 message, result devices, and the shapes and types of each sample. `python -m evidence replay-rules` replays
 such a recording on a virtual machine, with the cases whose sample is the same in the torch that is installed,
 and prints the agreement by
-family and how many cases were left out. No recording of a real GPU is in the repository yet. Until there is
-one, the table's own predictions are replayed for the whole
-database: that shows that nothing breaks, and proves nothing about CUDA.
+family and how many cases were left out. `measurements/rules` has two recordings of an NVIDIA H100 with torch
+2.11.0+cu130 and driver 580.159.04. The figures, blind ones first, are in
+[the measurements](measurements.md#the-rules); a test replays a part of both.
 
-What is certain today: that the derived rows say what `native_functions.yaml` and `torchgen` of the installed
+What is certain: that the derived rows say what `native_functions.yaml` and `torchgen` of the installed
 version say; that the texts
-marked with a file of C++ sources stand in the library of torch 2.13, as far as they are in its CPU build.
-The rest is from reading
-versions of torch's sources that are near 2.13 and not always 2.13 itself; kernels under `cuda/` are not in a
-CPU build.
+marked with a file of C++ sources stand in the library of torch 2.13, as far as they are in its CPU build; and
+what the recordings hold, for their release of torch. The rest is from reading
+versions of torch's sources that are near 2.13 and not always 2.13 itself. Where releases differ (`addcmul`
+takes no CPU scalar in torch 2.6, `mse_loss` compares devices in newer ones), the row is that of the newest.
 
 ## Limits
 
-- Operators on sparse tensors have wrappers of their own (`wrapper_SparseCUDA_...`); the table names those of
-dense ones.
-- Composite operators that compare devices before any kernel is reached are checked apart from this table
-(`meshgrid`, `stft`,
-  `take_along_dim`, attention); an `out=` of a composite (`torch.linalg.norm(x, out=y)`, `torch.quantile`,
-  `torch.tensordot`) on another
-  device is accepted here and refused by CUDA.
+- Operators on sparse tensors have wrappers of their own (`wrapper_SparseCsrCUDA_...`); here they are refused
+with the iterator's words.
+- Some composite operators compare devices in Python functions of their own here (attention).
 - Recurrent networks on a GPU go to cudnn, whose words are in the row of `_cudnn_rnn`; here they are taken
 apart, and the first matrix
   product is refused instead, with its words.
-- A batch norm or convolution that does not go to cudnn has another wrapper's name in its text
-(`native_batch_norm`,
-  `_slow_conv2d_forward`).
+- A convolution whose input is on the host says *Input type ... should be the same* here; with small inputs
+that go neither to oneDNN nor to cudnn, CUDA names the wrapper of `_slow_conv2d_forward` and its kin, or has
+no kernel (`slow_conv3d_forward`). `native_batch_norm`, called by its name, names its own wrapper there and
+cudnn's here. `rms_norm` names the wrapper of `_fused_rms_norm` there.
+- What depends on arguments that are no tensors is not seen: `index_put` with `accumulate=True` has a text of
+its own, and `torch.diff(x, n=0, out=y)` is accepted here.
+- Operators of `torch.cuda.jiterator` do not run on a virtual machine.
 """
 
 

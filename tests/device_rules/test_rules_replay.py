@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -10,8 +12,9 @@ pytest.importorskip("expecttest", reason="torch's own test helpers import it")
 from evidence.engine import op_cases, replays, rule_cases  # only when their imports are there
 from evidence.engine.recordings import Recording, load
 
-EVERY = 30
-"""Every so many operators, which takes some eight seconds; `python -m evidence replay-rules` takes all."""
+EVERY = 41
+"""Every so many operators, which takes some seconds; `python -m evidence replay-rules` takes all."""
+SHARE = 0.99
 
 
 def names() -> list[str]:
@@ -24,27 +27,36 @@ def test_a_case_has_a_name_and_back():
     assert rule_cases.case_of(case.key) == case
 
 
+@pytest.mark.parametrize("path", replays.newest(), ids=lambda path: path.stem)
+def test_what_a_gpu_did_is_what_the_table_says(path, capsys):
+    """All but a hundredth of the cases end alike, and none that the GPU accepts is refused."""
+    families = replays.compare(load(path), names()).families
+    replays.show(families, 20)
+    cases = sum(each.cases for each in families.values())
+    different = [line for each in families.values() for line in each.different]
+    assert cases > len(names())
+    assert sum(each.outcome for each in families.values()) / cases >= SHARE, capsys.readouterr().out
+    assert sum(each.message for each in families.values()) / sum(
+        each.refused for each in families.values()
+    ) >= (SHARE - 0.02), capsys.readouterr().out
+    assert not [line for line in different if re.search(r": ok .* the virtual machine: (?!ok)", line)]
+
+
 def test_the_tables_own_predictions_replay_without_a_fault(capsys):
     """What is predicted is refused, accepted or not checked; nothing breaks, and a second run agrees with the
     first.
     """
-    recordings = replays.newest()
-    recorded = load(recordings[-1]) if recordings else None
-    families = replays.compare(recorded, names()).families
+    families = replays.compare(None, names()[::3]).families
     replays.show(families, 20)
-    print(
-        f"agreement with {recordings[-1].name if recordings else 'its own predictions'}, every {EVERY}th "
-        "operator"
-    )
-    cases = sum(each.cases for each in families.values())
-    agreeing = sum(each.outcome for each in families.values())
-    assert cases > len(names())
-    assert agreeing / cases >= (0.995 if recordings else 1.0), capsys.readouterr().out
-    assert replays.broken(recorded, families) == []
+    assert all(each.outcome == each.cases for each in families.values()), capsys.readouterr().out
+    assert replays.broken(None, families) == []
 
 
 def test_every_refusal_says_which_devices():
-    """No refusal comes from a Python exception of our own."""
+    """No refusal comes from a Python exception of our own.
+
+    Among the last kind is a mask without dimensions, at which torch itself fails an assertion on any device.
+    """
     for name in (
         "add",
         "cat",
@@ -55,7 +67,7 @@ def test_every_refusal_says_which_devices():
         "scatter",
     ):
         for key, result in replays.replay(name).items():
-            if result["outcome"] == "error":
+            if result["outcome"] == "error" and "|alone|" not in key:
                 assert result["type"] == "RuntimeError", (key, result)
                 assert "device" in result["message"] or "should be the same" in result["message"], (
                     key,

@@ -130,7 +130,7 @@ def test_a_row_by_hand_names_an_operator_and_its_arguments(name):
             named |= ({demand.reference} - {""}) | set(demand.others)
         # A family shares its lists of names; what a member lacks is not there to be judged.
         assert named & known or not named
-        assert len(named - known) <= (2 if name.startswith("_") else 0), named - known
+        assert len(named - known - {"out"}) <= (2 if name.startswith("_") else 0), named - known
 
 
 @pytest.mark.parametrize("name", sorted(rows_by_hand()))
@@ -277,12 +277,36 @@ def test_a_row_by_hand_can_be_judged(name, other):
         (
             "aten.mv.default",
             ["self@cpu:2", "vec@cuda:0:1"],
-            wrapper_text("mat", "cpu", "cuda:0", "wrapper_CUDA_addmv_out_out"),
+            wrapper_text("mat", "cpu", "cuda:0", "wrapper_CUDA_addmv_"),
+        ),
+        (
+            "aten.native_batch_norm.default",
+            ["input@cuda:0:4", "weight@cpu:1", "bias@cuda:0:1"],
+            wrapper_text("weight", "cpu", "cuda:0", "wrapper_CUDA__cudnn_batch_norm"),
         ),
         (
             "aten.native_batch_norm.default",
             ["input@cuda:0:4", "weight@cpu:1"],
-            wrapper_text("weight", "cpu", "cuda:0", "wrapper_CUDA__cudnn_batch_norm"),
+            wrapper_text("weight", "cpu", "cuda:0", "wrapper_CUDA__native_batch_norm"),
+        ),
+        (
+            "aten.mean.out",
+            ["self@cuda:0:2", "out@cpu:1"],
+            "Expected out tensor to have device cuda:0, but got cpu instead",
+        ),
+        (
+            "aten.lerp.Scalar",
+            ["self@cuda:0:2", "end@cpu:0"],
+            'iter.device(arg).is_cuda() INTERNAL ASSERT FAILED at "/pytorch/aten/src/ATen/native/cuda/'
+            'Loops.cuh":109, please report a bug to PyTorch. argument 2: expected a CUDA device but found '
+            "cpu",
+        ),
+        ("aten.where.self", ["condition@cpu:0", "self@cuda:0:0", "other@cpu:0"], None),
+        ("aten.logical_or.default", ["self@cuda:0:2", "other@cpu:0"], None),
+        (
+            "aten.logical_or.default",
+            ["self@cpu:0", "other@cuda:0:2"],
+            "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!",
         ),
         ("aten.slice_scatter.default", ["self@cuda:0:2", "src@cpu:2"], None),
         ("aten.fill_.Tensor", ["!self@cuda:0:2", "value@cpu:0"], None),
@@ -348,15 +372,20 @@ def test_fused_optimizers_look_at_all_but_their_steps():
 
 
 def pieces_missing(text: str, library: bytes) -> str:
-    """What remains of a text when pieces of two words and more that stand in the library are taken off its
-    front.
+    """What remains of a text when pieces that stand in the library are taken off its front: two words and
+    more, or a long one.
 
     C++ joins a message of several literals, so that it need not stand there as a whole.
     """
     words = text.split()
     while len(words) > 1:
         found = next(
-            (n for n in range(len(words), 1, -1) if library.find(" ".join(words[:n]).encode()) >= 0), 0
+            (
+                n
+                for n in range(len(words), 1 if len(words[0]) < 6 else 0, -1)
+                if library.find(" ".join(words[:n]).encode()) >= 0
+            ),
+            0,
         )
         if not found:
             break
@@ -382,7 +411,12 @@ def test_the_words_stand_in_torchs_own_library():
             if re.search(r"native/(cuda|cudnn)/", row.source):
                 continue
             for demand in [demand for each in chain(row) for demand in each.demands]:
-                for part in re.split(r"\{\w+\}", demand.text.replace("{{", "{").replace("}}", "}")):
+                text = demand.text.replace("{{", "{").replace("}}", "}")
+                if (
+                    "checkSameDevice" in row.source
+                ):  # a format, into which the names of function and result go
+                    text = text[text.index("and input tensors") : text.index(", but got")]
+                for part in re.split(r"\{\w+\}", text):
                     looked_for += 1
                     assert pieces_missing(part, library) == "", row.op
     assert looked_for > 40

@@ -242,6 +242,27 @@ class Idle(torch.utils._python_dispatch.TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+class Keeping(Idle):
+    """Holds the frames in which it handled operators, so that no two have one address."""
+
+    def __init__(self):
+        super().__init__()
+        self.frames = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.frames.append(sys._getframe())
+        return func(*args, **(kwargs or {}))
+
+
+def test_what_composite_code_makes_is_on_the_gpu_under_a_mode_of_the_script():
+    """A number that is written to a slice becomes a tensor on the carrier's device, in another operator."""
+    with enter() as machine, Keeping():
+        ids = torch.ones(2, 8, dtype=torch.long, device="cuda")
+        ids[:, 0] = 5
+        assert ids[:, 0].tolist() == [5, 5]
+    assert machine.events == []
+
+
 def leave_with_a_mode_inside():
     mode = Idle()
     with enter():

@@ -24,12 +24,9 @@ CASES = {
         lambda a, b: torch.stft(a.flatten(), 4, window=b.flatten()[:4], return_complex=True),
         "stft input and window must be on the same device but got self on cuda:0 and window on {}",
     ),
-    "grid_sample": (
-        lambda a, b: torch.nn.functional.grid_sample(
-            a[None, None], b[None, :, :2, None].expand(-1, -1, -1, 2), align_corners=False
-        ),
-        "grid_sampler(): expected input and grid to be on same device, but input is on cuda:0 and grid is "
-        "on {}",
+    "quantile": (
+        lambda a, b: torch.quantile(a, b[0, 0] / 2),
+        "quantile() q tensor must be on the same device as the input tensor",
     ),
     "multi_dot": (
         lambda a, b: torch.linalg.multi_dot([a, b, a]),
@@ -67,3 +64,47 @@ def test_raised_when_asked_to():
         pytest.raises(RuntimeError, match="cpu DeviceType"),
     ):
         torch.inner(torch.ones(2, device="cuda"), torch.ones(2))
+
+
+OUTS = {
+    "norm": (
+        lambda a, out: torch.linalg.norm(a, out=out),
+        "linalg.norm: Expected result and input tensors to be on the same device, but got result on cuda:0 "
+        "and input on {}",
+    ),
+    "cond": (
+        lambda a, out: torch.linalg.cond(a, out=out),
+        "linalg.cond: Expected result and input tensors to be on the same device, but got result on {} and "
+        "input on cuda:0",
+    ),
+    "matrix_rank": (
+        lambda a, out: torch.linalg.matrix_rank(a, out=out.long()),
+        "torch.linalg.matrix_rank: Expected result and input tensors to be on the same device, but got "
+        "result on {} and input on cuda:0",
+    ),
+    "quantile": (
+        lambda a, out: torch.quantile(a, 0.5, out=out),
+        "quantile() out tensor must be on the same device as the input tensor",
+    ),
+    "ndtr": (
+        lambda a, out: torch.special.ndtr(a[0, 0], out=out),
+        "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and {}!",
+    ),
+    "mean": (
+        lambda a, out: torch.mean(a, (0, 1), out=out),
+        "Expected out tensor to have device cuda:0, but got {} instead",
+    ),
+}
+
+
+@pytest.mark.parametrize("other", ["cpu", "cuda:1"])
+@pytest.mark.parametrize("name", OUTS)
+def test_a_result_elsewhere_is_refused_and_filled(name, other):
+    function, text = OUTS[name]
+    matrix = torch.tensor([[2.0, 1.0], [0.0, 3.0]])
+    expected = function(matrix, torch.empty(()))
+    with VirtualMachine(parse_machine("2x24GB")) as machine:
+        found = function(matrix.cuda(), torch.empty((), device=other))
+        assert str(found.device) == other
+        assert torch.equal(found.cpu(), expected)
+    assert [event.message for event in machine.events] == [text.format(other)]

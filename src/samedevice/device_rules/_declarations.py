@@ -33,6 +33,8 @@ class Declaration:
     remark: str
     """The comment beside it, which tells who checks instead."""
     structured: bool
+    iterator: bool
+    """Whether a structured kernel is a TensorIterator, which then compares devices itself."""
     cuda: bool
     """Whether a kernel is registered for CUDA itself; composite operators have none, so no wrapper checks
     them.
@@ -41,6 +43,8 @@ class Declaration:
     """Whether the CPU has a kernel, and neither CUDA nor all devices together: CUDA refuses the operator."""
     implicit: bool
     """Made of other operators and taken apart by autograd, so that it never reaches a kernel."""
+    explicit: bool
+    """Made of other operators below autograd."""
     positional: tuple[str, ...]
     """Tensor arguments before the `*`."""
     outputs: tuple[str, ...]
@@ -90,6 +94,7 @@ def declarations() -> dict[str, Declaration]:
         owner = found.get(target)
         found[name] = replace(
             found[name],
+            iterator=owner is not None and owner.iterator,
             cuda=owner is not None and owner.cuda,
             only_on_cpu=owner is not None and owner.only_on_cpu,
         )
@@ -106,7 +111,7 @@ def _path() -> Path | None:
 
 
 def _read(name: str, signature: str, lines: list[str]) -> Declaration:
-    checked, remark, structured, cuda = True, "", False, False
+    checked, remark, structured, iterator, cuda = True, "", False, False, False
     keys: set[str] = set()
     for line in lines:
         if (match := _DEVICE_CHECK.match(line)) is not None:
@@ -115,6 +120,8 @@ def _read(name: str, signature: str, lines: list[str]) -> Declaration:
             structured = True
         elif line.startswith("  structured: True"):
             structured = True
+        elif line.startswith("  structured_inherits: TensorIteratorBase"):
+            iterator = True
         elif line.startswith("  ufunc_inner_loop:"):
             cuda = True
         elif (match := _DISPATCH.match(line)) is not None:
@@ -126,6 +133,9 @@ def _read(name: str, signature: str, lines: list[str]) -> Declaration:
     implicit = not structured and (
         "  dispatch:" not in lines or any(line.startswith("    CompositeImplicitAutograd:") for line in lines)
     )
+    explicit = (
+        any(key.startswith("CompositeExplicitAutograd") for key in keys) and not structured and not implicit
+    )
     before, _, after = signature.partition("*, ")
     positional = tuple([match[2] for part in before.split(", ") if (match := _TENSOR.match(part))])
     keywords = [
@@ -134,5 +144,16 @@ def _read(name: str, signature: str, lines: list[str]) -> Declaration:
     outputs = tuple([argument for argument, written in keywords if written])
     others = tuple([argument for argument, written in keywords if not written])
     return Declaration(
-        name, checked, remark, structured, cuda, only_on_cpu, implicit, positional, outputs, others
+        name,
+        checked,
+        remark,
+        structured,
+        iterator,
+        cuda,
+        only_on_cpu,
+        implicit,
+        explicit,
+        positional,
+        outputs,
+        others,
     )

@@ -66,6 +66,49 @@ _FUSED_FILES = {
     "_fused_sgd_": "FusedSgdKernel.cu",
 }
 
+_ASSERTION = (
+    'iter.device(arg).is_cuda() INTERNAL ASSERT FAILED at "/pytorch/aten/src/ATen/native/cuda/Loops.cuh":109'
+    ", please report a bug to PyTorch. argument {place}: expected a CUDA device but found cpu"
+)
+"""Of `gpu_kernel`, which unlike `gpu_kernel_with_scalars` takes no CPU scalar; the line is that of torch
+2.11.
+"""
+
+
+def _same_device(
+    operators: str, function: str, source: str, *, result: str = "result", swapped: bool = False
+) -> Iterable[Row]:
+    """Variants with `out=` of linear algebra that call `checkSameDevice` before anything else."""
+    first, second = ("input", "out") if swapped else ("out", "input")
+    rows: list[Row] = []
+    for operator, own in (each.split("/") for each in operators.split()):
+        given = {"input": own, "out": "out"}
+        text = (
+            f"{function}: Expected {result} and input tensors to be on the same device, but got {result} on "
+            f"{{{given[first]}}} and input on {{{given[second]}}}"
+        )
+        demand = Demand(own, ("out",), text)
+        rows += _family(operator, Check.FREE, f"{source}: checkSameDevice", demands=(demand,))
+    return rows
+
+
+def _quantile(name: str) -> Demand:
+    return Demand("self", (name,), f"quantile() {name} tensor must be on the same device as the input tensor")
+
+
+def _window(operators: str, function: str) -> Iterable[Row]:
+    text = (
+        f"{function} input and window must be on the same device but got self on {{self}} and window on "
+        "{window}"
+    )
+    return _family(
+        operators,
+        Check.FREE,
+        f"SpectralOps.cpp, {function}",
+        demands=(Demand("self", ("window",), text),),
+    )
+
+
 ROWS: tuple[Row, ...] = (
     # -- indexing
     *_family(
@@ -184,7 +227,7 @@ ROWS: tuple[Row, ...] = (
         "RangeFactories.cpp, linspace: the 0-dim ends are read by item()",
     ),
     *_family(
-        "bernoulli_.Tensor bernoulli.Tensor",
+        "bernoulli_.Tensor bernoulli.Tensor bernoulli.out",
         Check.FREE,
         "cuda/DistributionTemplates.h, bernoulli_kernel: p moves to self's device",
     ),
@@ -200,17 +243,50 @@ ROWS: tuple[Row, ...] = (
         "PointwiseOps.cpp: build_ternary_op allows no CPU scalars",
     ),
     *_family(
-        "addcmul addcmul_ addcmul.out", Check.ITERATOR, "PointwiseOps.cpp, meta of addcmul: allow_cpu_scalars"
+        "addcmul addcmul_ addcmul.out",
+        Check.ITERATOR,
+        "cuda/PointwiseOpsKernel.cu, addcmul_cuda_kernel: takes tensor2 as CPU scalar (torch 2.6 none)",
+        scalars=(
+            (
+                "self",
+                "CPU Scalar support for self argument is not supported when calling addcmul on CUDA tensors.",
+            ),
+            (
+                "tensor1",
+                "CPU Scalar support for tensor1 argument is not supported when calling addcmul on CUDA "
+                "tensors. However, CPU Scalar support for tensor2 is supported, please swap your tensor1 "
+                "and tensor2 terms.",
+            ),
+        ),
     ),
     *_family(
-        "lerp.Tensor lerp_.Tensor lerp.Tensor_out",
+        "lerp.Tensor lerp_.Tensor lerp.Tensor_out lerp.Scalar lerp_.Scalar lerp.Scalar_out",
         Check.ITERATOR,
-        "Lerp.cpp, meta of lerp_Tensor: allow_cpu_scalars",
+        "Lerp.cpp: iterators that allow CPU scalars; cuda/Lerp.cu: gpu_kernel takes none but the weight",
+        scalars=(("self", _ASSERTION), ("end", _ASSERTION)),
     ),
     *_family(
-        "lerp.Scalar lerp_.Scalar lerp.Scalar_out",
+        "smooth_l1_loss smooth_l1_loss.out",
         Check.ITERATOR,
-        "Lerp.cpp, meta of lerp_Scalar: build_binary_op",
+        "Loss.cpp: an iterator that allows CPU scalars; cuda/BinaryMiscOpsKernels.cu: gpu_kernel takes none",
+        scalars=(("self", _ASSERTION), ("target", _ASSERTION)),
+    ),
+    *_family(
+        "mse_loss mse_loss.out",
+        Check.ITERATOR,
+        "Loss.cpp, mse_loss_out: compares input and target, when the iterator is there",
+        then=Row(
+            "mse_loss",
+            Check.FREE,
+            demands=(
+                Demand(
+                    "self",
+                    ("target",),
+                    "Expected all tensors to be on the same device, but found at least two devices, {self} "
+                    "and {target}!",
+                ),
+            ),
+        ),
     ),
     *_family(
         "clamp.Tensor_out",
@@ -231,13 +307,20 @@ ROWS: tuple[Row, ...] = (
         Check.ITERATOR,
         "Loss.cpp, binary_cross_entropy_with_logits: (1 - target).mul_(input) comes first",
         order=("target", "self"),
+        result="target",
         then=Row("binary_cross_entropy_with_logits", Check.ITERATOR, order=("self", "weight", "pos_weight")),
     ),
     *_family(
-        "dist logical_and logical_and_ logical_or logical_or_ logical_xor logical_xor_ _trilinear "
-        "ldexp.Tensor ldexp_ allclose isclose soft_margin_loss copysign.Scalar",
+        "dist logical_and_ logical_or_ logical_xor_ ldexp.Tensor ldexp_ allclose isclose copysign.Scalar",
         Check.ITERATOR,
-        "Distance.cpp, BinaryOps.cpp, TensorCompare.cpp, Linear.cpp, Loss.cpp: made of binary operators",
+        "Distance.cpp, BinaryOps.cpp, TensorCompare.cpp: made of binary operators",
+    ),
+    *_family(
+        "logical_and logical_or logical_xor soft_margin_loss",
+        Check.ITERATOR,
+        "BinaryOps.cpp, comparison_op; Loss.cpp, soft_margin_loss: write into a result on the first "
+        "one's device",
+        result="self",
     ),
     *_family(
         "_foreach_addcdiv.Scalar _foreach_addcdiv.ScalarList _foreach_addcdiv_.Scalar "
@@ -269,8 +352,8 @@ ROWS: tuple[Row, ...] = (
     *_family(
         "mv",
         Check.WRAPPER,
-        "Blas.cpp, mv_out: addmv_out into a result on vec's device",
-        method="wrapper_CUDA_addmv_out_out",
+        "Blas.cpp, mv: addmv_ on a result on vec's device",
+        method="wrapper_CUDA_addmv_",
         order=("vec", "self"),
         names=(("self", "mat"),),
     ),
@@ -295,6 +378,7 @@ ROWS: tuple[Row, ...] = (
         "Normalization.cpp, _batch_norm_impl_index: cudnn takes inputs of three dimensions and more",
         method="wrapper_CUDA__native_batch_norm",
         deep_method="wrapper_CUDA__cudnn_batch_norm",
+        deep_needs=frozenset({"weight", "bias"}),
     ),
     *_family(
         "_native_batch_norm_legit_no_training",
@@ -342,16 +426,24 @@ ROWS: tuple[Row, ...] = (
         "stack.out _stack.out",
         Check.WRAPPER,
         "TensorShape.cpp, stack_out: calls cat_out",
-        method="wrapper_CUDA_cat_out",
+        method="wrapper_CUDA_cat_out_out",
         order=("out", "tensors"),
+    ),
+    *_family(
+        "linear.out",
+        Check.WRAPPER,
+        "Linear.cpp, linear_out: calls matmul_out, which calls mm_out",
+        method="wrapper_CUDA_mm_out_out",
+        order=("out", "input", "weight", "bias"),
+        names=(("input", "self"), ("weight", "mat2")),
     ),
     *_family(
         "mv.out",
         Check.WRAPPER,
-        "Blas.cpp, mv_out: addmv_out with an empty vector on vec's device",
+        "Blas.cpp, mv_out: addmv_out with the result as self, where it has the right size",
         method="wrapper_CUDA_addmv_out_out",
-        order=("out", "vec", "self"),
-        names=(("vec", "self"), ("self", "mat")),
+        order=("out", "self", "vec"),
+        names=(("self", "mat"),),
     ),
     *_family(
         "softmax.int_out",
@@ -369,10 +461,41 @@ ROWS: tuple[Row, ...] = (
     ),
     *_family(
         "logcumsumexp.out",
+        Check.FREE,
+        "ReduceOps.cpp, logcumsumexp_out: check_scalar_type_device_layout_equal",
+        demands=(Demand("self", ("out",), "expected device {self} but found {1}"),),
+    ),
+    *_family(
+        "cummax.out cummin.out",
+        Check.FREE,
+        "ReduceOps.cpp, cummax_out, cummin_out: check_scalar_type_device_layout_equal",
+        demands=(Demand("self", ("values", "indices"), "expected device {self} but found {1}"),),
+    ),
+    *_family(
+        "min.unary_out max.unary_out",
+        Check.FREE,
+        "ReduceAllOps.cpp, min_unary_out, max_unary_out",
+        demands=(
+            Demand(
+                "self",
+                ("out",),
+                "Expected self.device() == out.device() to be true, but got false.  (Could this error "
+                "message be improved?  If so, please report an enhancement request to PyTorch.)",
+            ),
+        ),
+    ),
+    *_family(
+        "sort.values",
         Check.WRAPPER,
-        "ReduceOps.cpp, logcumsumexp_out: calls _logcumsumexp_out",
-        method="wrapper_CUDA_out__logcumsumexp_out",
-        order=("out", "self"),
+        "Sorting.cpp, sort_out: calls sort.values_stable",
+        method="wrapper_CUDA_sort_out_values_stable",
+        order=("values", "indices", "self"),
+    ),
+    *_family(
+        "unbind_copy.int_out split_copy.Tensor_out",
+        Check.FREE,
+        "TensorShape.cpp, split_copy_Tensor_out: compares each result",
+        demands=(Demand("self", ("out",), "Expected out tensor to have device {0}, but got {1} instead"),),
     ),
     *_family(
         "vdot.out",
@@ -409,10 +532,143 @@ ROWS: tuple[Row, ...] = (
             Demand("self", ("indices",), "expected device '{self}' but got '{indices}' for indices output"),
         ),
     ),
+    # -- composites that compare devices before anything is computed
     *_family(
-        "all.all_out any.all_out",
-        Check.ITERATOR_STRICT,
-        "ReduceOps.cpp, all_out and any_out: a reduction's iterator",
+        "meshgrid meshgrid.indexing",
+        Check.FREE,
+        "TensorShape.cpp, meshgrid",
+        demands=(Demand("tensors", ("tensors",), "meshgrid expects all tensors to have the same device"),),
+    ),
+    *_family(
+        "take_along_dim take_along_dim.out",
+        Check.FREE,
+        "TensorAdvancedIndexing.cpp, _take_along_dim_helper",
+        demands=(
+            Demand(
+                "self",
+                ("indices", "out"),
+                "Expected tensor to have {0} Device, but got tensor with {1} Device (while checking "
+                "arguments for torch.take_along_dim():)",
+            ),
+        ),
+    ),
+    *_family(
+        "inner inner.out",
+        Check.FREE,
+        "Linear.cpp, inner: checkDeviceType",
+        demands=(
+            Demand(
+                "self",
+                ("out", "other"),
+                "Expected tensor to have {kind} DeviceType, but got tensor with {other_kind} DeviceType "
+                "(while checking arguments for inner())",
+                kinds=True,
+            ),
+        ),
+    ),
+    *_family(
+        "gradient.tensorarray gradient.tensorarrayint",
+        Check.FREE,
+        "ReduceOps.cpp, pre_check_gradient",
+        demands=(
+            Demand(
+                "self",
+                ("spacing",),
+                "torch.gradient expected each tensor to be on the same device, but got devices {0} and {1}!",
+            ),
+        ),
+    ),
+    *_window("stft stft.center", "stft"),
+    *_window("istft", "istft"),
+    *_family(
+        "linalg_multi_dot linalg_multi_dot.out",
+        Check.FREE,
+        "LinearAlgebra.cpp, multi_dot_impl",
+        demands=(
+            Demand(
+                "tensors",
+                ("tensors",),
+                "multi_dot(): all tensors must be on the same device but tensor 0 is on {0} and tensor "
+                "{position} on {1}",
+            ),
+            Demand("tensors", ("out",), "multi_dot(): expected out tensor to be on device {0} but got {1}"),
+        ),
+    ),
+    *_same_device("cholesky_solve.out/self", "cholesky_solve", "BatchLinearAlgebra.cpp, cholesky_solve_out"),
+    *_same_device(
+        "linalg_pinv.out/self linalg_pinv.out_rcond_tensor/self linalg_pinv.atol_rtol_tensor_out/self "
+        "linalg_pinv.atol_rtol_float_out/self",
+        "linalg.pinv",
+        "LinearAlgebra.cpp, linalg_pinv_out",
+    ),
+    *_same_device(
+        "linalg_matrix_power.out/self matrix_power.out/self",
+        "matrix_power",
+        "LinearAlgebra.cpp, linalg_matrix_power_impl",
+    ),
+    *_same_device(
+        "linalg_matrix_norm.out/self linalg_matrix_norm.str_ord_out/self",
+        "linalg.matrix_norm",
+        "LinearAlgebra.cpp, linalg_matrix_norm_out",
+        swapped=True,
+    ),
+    *_same_device(
+        "linalg_norm.out/self linalg_norm.ord_str_out/self",
+        "linalg.norm",
+        "LinearAlgebra.cpp, linalg_norm_out",
+        swapped=True,
+    ),
+    *_same_device(
+        "linalg_cond.out/self linalg_cond.p_str_out/self", "linalg.cond", "LinearAlgebra.cpp, linalg_cond_out"
+    ),
+    *_same_device("linalg_tensorinv.out/self", "tensorinv", "LinearAlgebra.cpp, linalg_tensorinv_out"),
+    *_same_device("linalg_tensorsolve.out/self", "tensorsolve", "LinearAlgebra.cpp, linalg_tensorsolve_out"),
+    *_same_device(
+        "linalg_vecdot.out/x", "linalg.vecdot", "BatchLinearAlgebra.cpp, linalg_vecdot_out", swapped=True
+    ),
+    *_same_device(
+        "linalg_matrix_rank.out/self linalg_matrix_rank.out_tol_tensor/input "
+        "linalg_matrix_rank.atol_rtol_float_out/self linalg_matrix_rank.atol_rtol_tensor_out/input",
+        "torch.linalg.matrix_rank",
+        "LinearAlgebra.cpp, matrix_rank_impl",
+    ),
+    *_family(
+        "special_ndtr.out",
+        Check.FREE,
+        "UnaryOps.cpp, special_ndtr_out",
+        demands=(
+            Demand(
+                "self",
+                ("out",),
+                "Expected all tensors to be on the same device, but found at least two devices, {self} and "
+                "{out}!",
+            ),
+        ),
+    ),
+    *_family(
+        "quantile quantile.out nanquantile nanquantile.out",
+        Check.FREE,
+        "Sorting.cpp, quantile_checks and quantile_out_impl",
+        demands=(_quantile("q"), _quantile("out")),
+    ),
+    *_family(
+        "quantile.scalar_out nanquantile.scalar_out",
+        Check.FREE,
+        "Sorting.cpp, quantile_out_impl",
+        demands=(_quantile("out"),),
+    ),
+    *_family(
+        "tensordot.out",
+        Check.FREE,
+        "Linear.cpp, tensordot_out: after the product of both",
+        demands=(
+            Demand(
+                "self",
+                ("out",),
+                "tensordot: Expected the output and input tensors to be on the same device, but got the "
+                "output tensor on {out}, input tensor a on {self}, and input tensor b on {other}",
+            ),
+        ),
     ),
     *_family(
         "ldexp.out copysign.Scalar_out deg2rad.out rad2deg.out",

@@ -22,6 +22,8 @@ class Check(Enum):
     INDEX_PUT = "index-put"
     """Writing by index: indices move by themselves; a value with dimensions must be with the indexed tensor.
     """
+    PARTS = "parts"
+    """The kernel is made of other operators, and those look at devices."""
     FREE = "free"
     """Devices may differ: copies, and kernels that read some arguments on the host."""
     UNCHECKED = "unchecked"
@@ -38,7 +40,8 @@ class Demand:
     text: str
     """What it raises: `{self}` is the device of `self`, `{self_type}` its legacy type name, `{0}` the
     reference's device, `{1}`, `{dim}` and `{position}` the offender's device, dimensions and position in its
-    list.
+    list;
+    `{kind}` and `{other_kind}` are the kinds of the two devices.
     """
     kinds: bool = False
     """Compare kinds of device only: two GPUs pass."""
@@ -58,7 +61,9 @@ class Row:
     method: str | None = None
     """Name of the generated wrapper, as its error text prints it."""
     deep_method: str | None = None
-    """The wrapper that is reached instead when the first argument has three dimensions or more."""
+    """The wrapper that is reached instead when the first argument, on a GPU, has three dimensions or more."""
+    deep_needs: frozenset[str] = frozenset()
+    """Arguments without which it is not."""
     names: tuple[tuple[str, str], ...] = ()
     """Argument names that differ in the text, when another operator does the work: (ours, printed)."""
     order: tuple[str, ...] = ()
@@ -67,6 +72,10 @@ class Row:
     """Arguments that may be anywhere."""
     host: frozenset[tuple[str, str]] = frozenset()
     """Arguments that may be on the host when they have this type: (argument, type)."""
+    result: str | None = None
+    """The argument on whose device a result is made before the iterator is: it counts as written."""
+    scalars: tuple[tuple[str, str], ...] = ()
+    """What the kernel says to a CPU scalar that the iterator let by: (argument, text with `{place}`)."""
     demands: tuple[Demand, ...] = ()
     """What the kernel checks before `check`."""
     then: Row | None = None

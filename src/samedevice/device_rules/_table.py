@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable
 from dataclasses import replace
 
-from samedevice.device_rules._declarations import declarations
+from samedevice.device_rules._declarations import Declaration, declarations
 from samedevice.device_rules._hand import ROWS
 from samedevice.device_rules._rows import Check, Demand, Row
 
@@ -71,7 +71,11 @@ def row_for(op: str) -> Row:
     declared = declarations().get(name)
     if declared is None:
         return _generated_out(name) or Row(name, Check.ITERATOR, source="default: not declared")
+    if declared.explicit and not declared.cuda:
+        return Row(name, Check.PARTS)
     if not declared.checked:
+        if declared.structured and declared.outputs and not declared.iterator:
+            return _structured_out(declared)
         # TensorIterator.cpp: the configurations of unary operators, unlike those of binary ones, allow no CPU
         # scalars.
         check = Check.ITERATOR if len(declared.positional) > 1 else Check.ITERATOR_STRICT
@@ -105,6 +109,18 @@ def only_on_cpu(op: str) -> bool:
 
 
 _GENERATED_OUTS = ("out", "out0", "out1", "out2", "out3")
+_ELSEWHERE = "Expected out tensor to have device {0}, but got {1} instead"
+"""Of a structured kernel and of an out= variant that torchgen makes, when they write their results."""
+
+
+def _structured_out(declared: Declaration) -> Row:
+    """The row of a structured kernel that is no TensorIterator, and that no wrapper checks.
+
+    Its results get their sizes before it runs, and must then be where its first input is.
+    """
+    demand = Demand(declared.positional[0], declared.outputs, _ELSEWHERE)
+    source = "torchgen/dest/register_dispatch_key.py, gen_resize_out_helper"
+    return Row(declared.name, Check.FREE, demands=(demand,), source=source)
 
 
 def _generated_out(name: str) -> Row | None:
@@ -115,11 +131,12 @@ def _generated_out(name: str) -> Row | None:
     functional = _functional(name)
     if functional == name or functional not in declarations():
         return None
-    copied = Demand("self", _GENERATED_OUTS, "Expected out tensor to have device {0}, but got {1} instead")
+    copied = Demand("self", _GENERATED_OUTS, _ELSEWHERE)
     row = row_for(f"aten.{functional}")
     return replace(
         row,
         op=name,
+        check=Check.ITERATOR_STRICT if row.check is Check.PARTS else row.check,
         free=row.free | set(_GENERATED_OUTS),
         then=Row(name, Check.FREE, demands=(copied,)),
         source=f"torchgen/native_function_generation.py, gen_composite_out_kernel: calls {functional}, then "

@@ -55,7 +55,7 @@ def _judge_check(
     row: Row, placed: Sequence[Placed], arguments: Sequence[Argument], torch_version: tuple[int, int]
 ) -> Refusal | None:
     match row.check:
-        case Check.FREE:
+        case Check.FREE | Check.PARTS:
             return None
         case Check.INDEX:
             return _judge_index(arguments)
@@ -64,7 +64,7 @@ def _judge_check(
         case Check.WRAPPER:
             return _judge_wrapper(row, placed, torch_version)
         case Check.ITERATOR | Check.ITERATOR_STRICT | Check.SCALARS_MOVE:
-            return _judge_iterator(row.check, placed)
+            return _judge_iterator(row, placed)
         case Check.UNCHECKED:
             return _judge_unchecked(row, placed)
 
@@ -114,6 +114,8 @@ def _words(demand: Demand, own: str, offender: Argument, arguments: Sequence[Arg
     return demand.text.format(
         own,
         offender.device,
+        kind=_kind(own),
+        other_kind=_kind(offender.device),
         dim=offender.dim,
         position=place,
         **{**devices, **types, offender.bare: offender.device},
@@ -137,7 +139,13 @@ def _judge_wrapper(row: Row, placed: Sequence[Placed], torch_version: tuple[int,
         if argument.device == common:
             continue
         name = dict(row.names).get(argument.bare, argument.bare)
-        method = row.deep_method if row.deep_method is not None and placed[0][1].dim > 2 else row.method
+        deep = (
+            row.deep_method is not None
+            and placed[0][1].dim > 2
+            and common != "cpu"
+            and row.deep_needs <= {a.bare for _, a in placed}
+        )
+        method = row.deep_method if deep else row.method
         if method is None:
             return Refusal(_two_devices(common, argument.device), position)
         if torch_version >= _NEWER_WORDING:
@@ -154,29 +162,32 @@ def _judge_wrapper(row: Row, placed: Sequence[Placed], torch_version: tuple[int,
     return None
 
 
-def _judge_iterator(check: Check, placed: Sequence[Placed]) -> Refusal | None:
+def _judge_iterator(row: Row, placed: Sequence[Placed]) -> Refusal | None:
     # aten/src/ATen/TensorIterator.cpp, compute_types. Outputs come first among the iterator's operands.
-    ordered = sorted(placed, key=lambda each: not each[1].written)
-    if check is Check.SCALARS_MOVE:
-        ordered = [(p, a) for p, a in ordered if a.dim > 0 or a.written] or ordered[:1]
-    common = next((argument.device for _, argument in ordered if argument.device != "cpu"), None)
-    if common is None and check is Check.SCALARS_MOVE:
-        common = next((argument.device for _, argument in placed if argument.device != "cpu"), "cpu")
-    passed = 0
+    written = {position for position, a in placed if a.written or a.bare == row.result}
+    ordered = sorted(placed, key=lambda each: each[0] not in written)
+    if row.check is Check.SCALARS_MOVE:
+        ordered = [(p, a) for p, a in ordered if a.dim > 0 or p in written]
+    common = next((argument.device for _, argument in (*ordered, *placed) if argument.device != "cpu"), None)
+    passed: list[Placed] = []
     for position, argument in ordered:
         if argument.device == common or common is None:
             continue
         if (
-            check is Check.ITERATOR
+            row.check is Check.ITERATOR
             and argument.device == "cpu"
             and argument.dim == 0
-            and not argument.written
+            and position not in written
         ):
-            passed += 1
-            if passed > 1:
+            passed.append((position, argument))
+            if len(passed) > 1:
                 return Refusal("Trying to pass too many CPU scalars to non-CPU kernel!", position)
             continue
         return Refusal(_two_devices(common, argument.device), position)
+    said = dict(row.scalars)
+    for position, argument in passed:
+        if argument.bare in said:
+            return Refusal(said[argument.bare].format(place=position + 1), position)
     return None
 
 

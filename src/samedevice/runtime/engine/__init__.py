@@ -6,6 +6,7 @@ from samedevice.runtime.engine.crossing import Passing, passing
 from samedevice.runtime.engine.engine import Engine, VirtualDeviceMode, traced
 from samedevice.runtime.engine.higher_order import has_kernel_on_cuda, kernel_on_cuda
 from samedevice.runtime.engine.interceptors import Order, Proceed
+from samedevice.runtime.engine.mismatches import refusal
 from samedevice.runtime.engine.refusals import refuse_real_gpus
 from samedevice.runtime.engine.transfers import HOST_LIMIT
 from samedevice.runtime.engine.wording import PATCHES as WORDING
@@ -25,6 +26,7 @@ __all__ = [
     "has_kernel_on_cuda",
     "kernel_on_cuda",
     "passing",
+    "refusal",
     "refuse_real_gpus",
     "tidy",
     "traced",

@@ -17,6 +17,7 @@ from samedevice.runtime.state import (
     Helper,
     Memory,
     Operator,
+    asker,
     caller,
     device_of,
     over,
@@ -37,7 +38,8 @@ class Composites:
     def mark(self, result: Any) -> None:
         """Remember which call made these meta tensors."""
         frame = caller()
-        mark = Helper(id(frame), frame.f_lasti, self._tracker.recorder.filter.site(frame))
+        owner = asker(frame)
+        mark = Helper(id(owner), owner.f_lasti, self._tracker.recorder.filter.site(frame))
         for tensor in tensors_in(result):
             storage = storage_of(tensor)
             if storage._sd is None:
@@ -63,7 +65,7 @@ class Composites:
         result = op.func(*args, **kwargs)
         if any(record.__class__ is Helper for record in records):
             self.mark(result)
-            if op.form is not Form.VIEW and op.returns_tensors:
+            if op.form is not Form.VIEW and op.returns_tensors and torch.Tag.inplace_view not in op.func.tags:
                 self._compute(op, args, kwargs, tensors, result)
         return result
 

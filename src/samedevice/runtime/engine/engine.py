@@ -24,6 +24,7 @@ from torch.autograd import forward_ad
 from torch.nn import Parameter
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from samedevice.device_rules import Check, row_for
 from samedevice.events import DecisionKind
 from samedevice.runtime.engine.accumulation import alone, may_add_in_place
 from samedevice.runtime.engine.calculation import Calculation, made_whole
@@ -93,6 +94,11 @@ _TRACED = (FakeTensor, FunctionalTensor)
 
 _KEPT_BY_RESULTS = ("placed", "hook")
 """Decisions of a first operand that no weight's takes the place of."""
+_EXPLICIT = (
+    torch._C.DispatchKey.CompositeExplicitAutograd,
+    torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional,
+)
+"""Where operators that are made of others have their kernel."""
 _WIDEST = 16
 """Bytes of the widest element."""
 _MAKES_BLANK = frozenset(
@@ -308,6 +314,10 @@ class Engine:
 
     def _over_devices(self, call: Call, target: torch.device | None = None) -> Any:
         """The tensors are on several devices; afterwards each that is written holds what it would hold."""
+        if row_for(call.op.name).check is Check.PARTS and any(
+            device_of(tensor).type == "cuda" for tensor in call.tensors
+        ):
+            return self._in_parts(call)
         if cuda_terms(call.op) is refuse and any(device_of(tensor).type == "cuda" for tensor in call.tensors):
             refuse(call)
         given, call = call, self.mismatches.resolve(call)
@@ -334,6 +344,17 @@ class Engine:
             if call.away
             else result
         )
+
+    def _in_parts(self, call: Call) -> Any:
+        """An operator that CUDA has no kernel for: what it is made of comes back here."""
+        func = call.op.func
+        key = next(key for key in _EXPLICIT if func.has_kernel_for_dispatch_key(key))
+        this_thread.raw = False
+        try:
+            with VirtualDeviceMode(self).in_thread():
+                return func._op_dk(key, *call.args, **call.kwargs)
+        finally:
+            this_thread.raw = True
 
     def _note_returned(self, call: Call) -> None:
         """Host memory that took known values of a GPU remembers that."""

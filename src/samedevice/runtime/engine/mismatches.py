@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from samedevice.device_rules import Argument, Check, judge_devices, row_for
+from samedevice.device_rules import Argument, Check, Refusal, Row, judge_devices, row_for
 from samedevice.events import EventKind
 from samedevice.runtime.engine.composites import Composites
 from samedevice.runtime.engine.crossing import Passing, passing_for
@@ -67,11 +67,11 @@ class Mismatches:
         """
         op = call.op
         frame = caller()
-        named = _named_tensors(op, call.args, call.kwargs)
+        named = op.named(call.args, call.kwargs)
         self._composites.claim(named, frame)
         devices = [device_of(tensor) for _, tensor, _ in named]
-        home = _home(op, named, devices)
         row = row_for(op.name)
+        home = _home(op, row, named, devices)
         if any(device.type == "meta" for device in devices):
             if row.check is not Check.FREE:
                 self._tracker.recorder.unmaterialized(op, named, devices, home, frame)
@@ -82,21 +82,10 @@ class Mismatches:
                 if op.name not in self.unlisted:
                     _log.debug("no row for %s: %s", op.name, row.source)
                 self.unlisted[op.name] = self.unlisted.get(op.name, 0) + 1
-            arguments = [
-                Argument(
-                    name,
-                    str(device),
-                    tensor.dim(),
-                    written,
-                    str(tensor.dtype).removeprefix("torch."),
-                    tensor.numel(),
-                )
-                for (name, tensor, written), device in zip(named, devices, strict=True)
-            ]
-            refusal = judge_devices(row, arguments, RELEASE)
-            if refusal is not None:
-                kind = EventKind.UNCHECKED if refusal.silent else EventKind.MISMATCH
-                self._tracker.recorder.refused(kind, op.name, refusal.message, named, devices, frame)
+            refused = refusal(row, named, devices)
+            if refused is not None:
+                kind = EventKind.UNCHECKED if refused.silent else EventKind.MISMATCH
+                self._tracker.recorder.refused(kind, op.name, refused.message, named, devices, frame)
                 self._send_gradients_back(named)
         return self._gather(call, named, devices, home)
 
@@ -195,34 +184,36 @@ class Mismatches:
         return moved
 
 
-def _named_tensors(
-    op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> list[tuple[str, torch.Tensor, bool]]:
-    """(argument name, tensor, written) of every tensor, in schema order."""
-    found: list[tuple[str, torch.Tensor, bool]] = []
-    writes = op.writes(args)
-    for position, name in enumerate(op.argument_names):
-        value = args[position] if position < len(args) else kwargs.get(name)
-        written = position in writes
-        if isinstance(value, Tensor):
-            found.append((name, value, written))
-        elif isinstance(value, (list, tuple)):
-            found.extend(
-                (f"{name}[{i}]", part, written) for i, part in enumerate(value) if isinstance(part, Tensor)
-            )
-    return found
+def refusal(row: Row, named: Named, devices: Sequence[torch.device]) -> Refusal | None:
+    """What CUDA says to these tensors; None when it takes them."""
+    arguments = [
+        Argument(
+            name, str(device), tensor.dim(), written, str(tensor.dtype).removeprefix("torch."), tensor.numel()
+        )
+        for (name, tensor, written), device in zip(named, devices, strict=True)
+    ]
+    return judge_devices(row, arguments, RELEASE)
 
 
 def _home(
-    op: Operator, named: Sequence[tuple[str, torch.Tensor, bool]], devices: Sequence[torch.device]
+    op: Operator, row: Row, named: Sequence[tuple[str, torch.Tensor, bool]], devices: Sequence[torch.device]
 ) -> torch.device:
-    """Where the operator runs: with what it changes or indexes, else on the first GPU among its tensors."""
+    """Where the operator runs.
+
+    With what it changes, indexes or copies into; else on the first GPU among its tensors.
+    """
     if op.form is Form.INPLACE:
         for (_, _, written), device in zip(named, devices, strict=True):
             if written and device.type != "meta":
                 return device
-    if op.name in INDEX_OPERATORS and devices[0].type != "meta":
+    copies = row.check is Check.FREE and not row.demands and "device" not in op.argument_names
+    if (copies or op.name in INDEX_OPERATORS) and devices[0].type != "meta":
         return devices[0]
-    candidates = [d for (_, t, _), d in zip(named, devices, strict=True) if d.type == "cuda" and t.dim() > 0]
-    candidates += [d for d in devices if d.type == "cuda"] + [d for d in devices if d.type == "cpu"]
+    taking_part = [
+        (tensor, device)
+        for (name, tensor, _), device in zip(named, devices, strict=True)
+        if row.then is not None or name.partition("[")[0] not in row.free
+    ]
+    candidates = [d for t, d in taking_part if d.type == "cuda" and t.dim() > 0]
+    candidates += [d for kind in ("cuda", "cpu") for _, d in taking_part if d.type == kind]
     return candidates[0]

@@ -18,6 +18,7 @@ import torch
 
 from samedevice.device_rules import Argument, judge_devices, row_for
 from samedevice.events import EventKind
+from samedevice.runtime.kernels.device_checks import checked
 from samedevice.runtime.kernels.replacements import composite, replaced
 from samedevice.runtime.state import META, caller, current_machine
 from samedevice.runtime.tensors import host_copy, move, seen_device
@@ -75,7 +76,7 @@ PATCHES = (
     *replaced(
         {
             **{op: _of(_matrix_rank, op) for op in _RANKS},
-            **{out: _of(_matrix_rank_out, op) for op, out in _RANKS.items()},
+            **{out: checked(out, _of(_matrix_rank_out, op)) for op, out in _RANKS.items()},
         },
         "under a mode C++ writes no `out=`, and makes the rank of empty matrices on the carrier's own device",
     ),

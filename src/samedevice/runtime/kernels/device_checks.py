@@ -2,137 +2,73 @@
 
 They do it before any kernel is reached, and for C++ all virtual tensors share a device: two GPUs pass unseen,
 and a host tensor is refused with a word about meta. So the comparison is made here, with the devices that a
-script sees.
+script sees: the table's rows of such operators are the ones that have demands.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
+from samedevice.device_rules import row_for, rows_by_hand
 from samedevice.events import EventKind
-from samedevice.runtime.patching import Patch
-from samedevice.runtime.state import CPU, caller, current_machine, tensors_in, this_thread
+from samedevice.runtime.engine import refusal
+from samedevice.runtime.kernels.replacements import composite, replaced
+from samedevice.runtime.state import caller, current_machine, operator
 from samedevice.runtime.tensors import move, seen_device
-from samedevice.runtime.tracking import Recorder
+from samedevice.runtime.tracking import Recorder, replace_tensors
 
 Tensor = torch.Tensor
-_Devices = list[torch.device]
 
 
-def _meshgrid(devices: _Devices, index: int) -> str:
-    return "meshgrid expects all tensors to have the same device"
+def checked(op: Any, run: Callable[..., Any]) -> Callable[..., Any]:
+    """`run` after the comparison of devices that `op` makes; where it refuses, on the first GPU."""
+    facts = operator(op)
 
-
-def _take_along_dim(devices: _Devices, index: int) -> str:
-    return (
-        f"Expected tensor to have {devices[0]} Device, but got tensor with {devices[index]} Device "
-        "(while checking arguments for torch.take_along_dim():)"
-    )
-
-
-def _inner(devices: _Devices, index: int) -> str:
-    return (
-        f"Expected tensor to have {devices[0].type} DeviceType, but got tensor with {devices[index].type} "
-        "DeviceType (while checking arguments for inner())"
-    )
-
-
-def _gradient(devices: _Devices, index: int) -> str:
-    return (
-        f"torch.gradient expected each tensor to be on the same device, but got devices {devices[0]} and "
-        f"{devices[index]}!"
-    )
-
-
-def _window(name: str) -> Callable[[_Devices, int], str]:
-    def text(devices: _Devices, index: int) -> str:
-        return (
-            f"{name} input and window must be on the same device but got self on {devices[0]} and window on "
-            f"{devices[index]}"
+    def judged(*args: Any, **kwargs: Any) -> Any:
+        named = facts.named(args, kwargs)
+        devices = [seen_device(tensor) for _, tensor, _ in named]
+        if len(set(devices)) < 2 or any(device.type == "meta" for device in devices):
+            return run(*args, **kwargs)
+        refused = refusal(row_for(facts.name), named, devices)
+        if refused is None:
+            return run(*args, **kwargs)
+        recorder = current_machine().part(Recorder)
+        recorder.refused(EventKind.MISMATCH, facts.name, refused.message, named, devices, caller())
+        home = next(device for device in devices if device.type == "cuda")
+        moved = {id(tensor): move(tensor, home) for _, tensor, _ in named}
+        result = run(
+            *[replace_tensors(value, moved) for value in args],
+            **{name: replace_tensors(value, moved) for name, value in kwargs.items()},
         )
+        outs = [(tensor, moved[id(tensor)]) for _, tensor, written in named if written]
+        for own, stand_in in outs:
+            own.resize_(stand_in.shape).copy_(stand_in)
+        return replace_tensors(result, {id(stand_in): own for own, stand_in in outs})
 
-    return text
-
-
-def _grid_sampler(devices: _Devices, index: int) -> str:
-    return (
-        f"grid_sampler(): expected input and grid to be on same device, but input is on {devices[0]} and "
-        f"grid is on {devices[index]}"
-    )
+    return functools.update_wrapper(judged, checked)
 
 
-def _multi_dot(devices: _Devices, index: int) -> str:
-    return (
-        f"multi_dot(): all tensors must be on the same device but tensor 0 is on {devices[0]} and tensor "
-        f"{index} on {devices[index]}"
-    )
+def _composites() -> Iterator[Any]:
+    """Operators that are taken apart and have demands of their own, where this torch has them."""
+    for name, row in rows_by_hand().items():
+        base, _, overload = name.partition(".")
+        packet = getattr(torch.ops.aten, base, None) if row.demands else None
+        op = getattr(packet, overload or "default", None)
+        if op is not None and operator(op).composite:
+            yield op
 
 
-_CHECKED: tuple[tuple[str, str, Callable[[_Devices, int], str]], ...] = (
-    ("torch.meshgrid", "aten.meshgrid.default", _meshgrid),
-    ("torch.cartesian_prod", "aten.cartesian_prod.default", _meshgrid),
-    ("torch.take_along_dim", "aten.take_along_dim.default", _take_along_dim),
-    ("torch.Tensor.take_along_dim", "aten.take_along_dim.default", _take_along_dim),
-    ("torch.inner", "aten.inner.default", _inner),
-    ("torch.Tensor.inner", "aten.inner.default", _inner),
-    ("torch.gradient", "aten.gradient.default", _gradient),
-    ("torch.stft", "aten.stft.default", _window("stft")),
-    ("torch.Tensor.stft", "aten.stft.default", _window("stft")),
-    ("torch.istft", "aten.istft.default", _window("istft")),
-    ("torch.Tensor.istft", "aten.istft.default", _window("istft")),
-    ("torch.grid_sampler", "aten.grid_sampler.default", _grid_sampler),
-    ("torch.linalg.multi_dot", "aten.linalg_multi_dot.default", _multi_dot),
-)
-"""Function, operator as findings print it, CUDA's text. The texts are those that torch prints for a host
-and a meta tensor.
-"""
-
-_BY_TYPE_ONLY = {_inner}
-"""They compare kinds of device: of two GPUs, the kernels inside judge."""
-
-
-def _checked(
-    op: str, text: Callable[[_Devices, int], str], original: Callable[..., Any]
-) -> Callable[..., Any]:
-    recorder = current_machine().part(Recorder)
-
-    @functools.wraps(original)
-    def function(*args: Any, **kwargs: Any) -> Any:
-        if this_thread.raw:
-            return original(*args, **kwargs)
-        tensors = list(tensors_in((*args, *kwargs.values())))
-        devices = [seen_device(tensor) for tensor in tensors]
-        other = next((i for i, device in enumerate(devices) if device != devices[0]), None)
-        if other is None or (text in _BY_TYPE_ONLY and len({device.type for device in devices}) == 1):
-            return original(*args, **kwargs)
-        named = [(f"tensors[{i}]", tensor, False) for i, tensor in enumerate(tensors)]
-        recorder.refused(EventKind.MISMATCH, op, text(devices, other), named, devices, caller())
-        home = next((device for device in devices if device.type == "cuda"), CPU)
-        return original(
-            *[_moved(value, home) for value in args],
-            **{key: _moved(value, home) for key, value in kwargs.items()},
-        )
-
-    return function
-
-
-def _moved(value: Any, home: torch.device) -> Any:
-    if isinstance(value, Tensor):
-        return move(value, home)
-    if isinstance(value, (list, tuple)):
-        return type(value)([_moved(part, home) for part in value])
-    return value
-
-
-PATCHES = tuple(
-    Patch(
-        name,
-        functools.partial(_checked, op, text),
-        "C++ compares the devices before any kernel, and for C++ all virtual tensors share one",
-    )
-    for name, op, text in _CHECKED
+_WITH_REPAIRS = ("tensor_split", "linalg_matrix_rank")
+"""Of `composite_repairs`, which makes the comparison itself."""
+PATCHES = replaced(
+    {
+        op: checked(op, functools.partial(composite, op))
+        for op in _composites()
+        if operator(op).short not in _WITH_REPAIRS
+    },
+    "C++ compares the devices before any kernel, and for C++ all virtual tensors share one",
 )

@@ -10,7 +10,7 @@ from samedevice.runtime.state.allocator_statistics import allocator_stats
 from samedevice.runtime.state.arenas import PoolId
 from samedevice.runtime.state.caching_allocator import Booking, CachingAllocator
 from samedevice.runtime.state.call import Call, Geometry, has_geometry
-from samedevice.runtime.state.calling_code import caller
+from samedevice.runtime.state.calling_code import asker, caller
 from samedevice.runtime.state.decision import Decision
 from samedevice.runtime.state.ledger import DeviceLedger, OutOfDeviceMemoryError
 from samedevice.runtime.state.machine_state import (
@@ -94,6 +94,7 @@ __all__ = [
     "all_states",
     "allocator_stats",
     "as_torch",
+    "asker",
     "assumed_ranks",
     "assumed_values",
     "aten",

@@ -32,3 +32,19 @@ def caller() -> FrameType:
         frame = frame.f_back
     assert frame is not None, "an operator runs on behalf of some code"
     return frame
+
+
+def asker(frame: FrameType) -> FrameType:
+    """The frame whose operator it is, where dispatch modes or tensors of a script stand between.
+
+    Each of them handles an operator in a frame of its own, also those that one composite operator is made of.
+    """
+    found = frame
+    above: FrameType | None = frame
+    while above is not None:
+        if above.f_code.co_name == "__torch_dispatch__" and above.f_back is not None:
+            found = above.f_back
+        above = above.f_back
+    while found.f_code.co_filename in _MACHINERY and found.f_back is not None:
+        found = found.f_back
+    return found

@@ -33,6 +33,7 @@ from samedevice.errors import UsageError
 from samedevice.provenance import Site
 from samedevice.runtime.state import plain
 from samedevice.runtime.state.caching_allocator import Booking
+from samedevice.runtime.state.calling_code import asker
 from samedevice.runtime.state.decision import Decision
 from samedevice.runtime.state.ledger import DeviceLedger
 from samedevice.runtime.state.machine_state import CPU, META
@@ -228,7 +229,8 @@ class Helper:
     Composite C++ operators copy the carrier's device: `where(c, x, 1.0)`, `one_hot`, the math path of
     attention make tensors with `device=meta`. A user's own meta tensors are made by the same operators. What
     tells them apart: a helper is consumed by the very call that made it, so frame and instruction are the
-    same; then it belongs to the device it is used with.
+    same; then it belongs to the device it is used with. The frame is one below the dispatch modes of the
+    script, which have a frame for each operator.
     """
 
     __slots__ = ("frame", "instruction", "made")
@@ -240,7 +242,8 @@ class Helper:
 
     def made_in(self, frame: FrameType) -> bool:
         """Whether the call that the frame is in made it."""
-        return self.frame == id(frame) and self.instruction == frame.f_lasti
+        owner = asker(frame)
+        return self.frame == id(owner) and self.instruction == owner.f_lasti
 
 
 def memory_of(tensor: torch.Tensor) -> Memory | None:

@@ -186,6 +186,23 @@ class Operator:
         """Positions of the arguments that a call changes."""
         return self.written if self.trains_at is None or args[self.trains_at] else []
 
+    def named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor, bool]]:
+        """(argument name, tensor, written) of every tensor of a call, in schema order."""
+        found: list[tuple[str, torch.Tensor, bool]] = []
+        writes = self.writes(args)
+        for position, name in enumerate(self.argument_names):
+            value = args[position] if position < len(args) else kwargs.get(name)
+            written = position in writes
+            if isinstance(value, torch.Tensor):
+                found.append((name, value, written))
+            elif isinstance(value, (list, tuple)):
+                found.extend(
+                    (f"{name}[{i}]", part, written)
+                    for i, part in enumerate(value)
+                    if isinstance(part, torch.Tensor)
+                )
+        return found
+
     def factory_numel(self, args: tuple[Any, ...]) -> int:
         """Number of elements that a sized factory makes; 0 when the size cannot be read."""
         size = args[self.size_at] if self.size_at < len(args) else ()
