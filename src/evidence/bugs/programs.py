@@ -82,12 +82,12 @@ def outcome(program: Path) -> Outcome:
     if not found:
         return Outcome(program.stem, causes, None, None, None, None if guilty == "?" else False)
     first = found[0]
-    named = None if guilty == "?" else _is_named(first, guilty)
+    named = None if guilty == "?" else is_named(first, guilty)
     happened = rule.name if (rule := find_rule(first["code"])) else None
     return Outcome(program.stem, causes, first["cause"], happened, first["confidence"], named)
 
 
-def _is_named(finding: dict[str, Any], guilty: str) -> bool:
+def is_named(finding: dict[str, Any], guilty: str) -> bool:
     """Whether the operand that the finding blames goes by that name."""
     blamed = next((each for each in finding["operands"] if each["name"] == finding["guilty"]), None)
     if blamed is None:

@@ -169,8 +169,11 @@ def _event(
     inner = [entry for entry in frames[frames.index(own[-1]) :] if entry[0] is not own[-1][0]]
     at = _place(*own[-1])
     failing = own[-1][0]
-    names = surroundings.parameter_names(modules or ([model] if model is not None else []))
-    spoken = surroundings.Names([frame for frame, _, _ in reversed(own)])
+    inwards = [frame for frame, _, _ in reversed(own)]
+    known = modules or ([model] if model is not None else surroundings.modules_held(inwards))
+    names = surroundings.parameter_names(known)
+    spoken = surroundings.Names(inwards)
+    at_user = surroundings.Names([users[-1][0]]) if users else spoken
     function = next(
         (frame.f_code.co_name for frame, _, _ in inner if frame.f_code.co_name in _OPERATORS), None
     )
@@ -178,7 +181,7 @@ def _event(
     results: tuple[Operand, ...] = ()
     if met is None and function is None and (direct := _direct(failing, at, str(error))) is not None:
         tensors, results = direct
-    given = _given(modules, [frame for frame, _, _ in reversed(own)])
+    given = _given(modules, inwards)
     outside = [frame for frame, _, _ in users if not _within_a_module(frame, [each for each, _, _ in frames])]
     held = {surroundings.identity(tensor) for frame in outside for tensor in _held(frame)} - {0}
     operands = tuple(
@@ -189,6 +192,8 @@ def _event(
             holder=spoken.holder(surroundings.identity(tensor)),
             held_by_user=surroundings.identity(tensor) in held,
             from_argument=given.get(surroundings.identity(tensor)),
+            at_user=at_user.local(surroundings.identity(tensor)),
+            hook=_hook(names.get(surroundings.identity(tensor), []), known),
         )
         for name, tensor in tensors
     )
@@ -400,6 +405,13 @@ def _given(modules: list[torch.nn.Module], frames: list[FrameType]) -> dict[int,
         for name, tensor in surroundings.arguments_of(modules[-1], frames)
         if surroundings.identity(tensor)
     }
+
+
+def _hook(names: list[tuple[str, str]], modules: list[torch.nn.Module]) -> str | None:
+    """Where the hook of the module that owns a parameter brings it."""
+    from samedevice.provenance import surroundings
+
+    return surroundings.owner_hook(modules, names[0][0]) if names else None
 
 
 def _with_source(operand: Operand, frames: list[tuple[FrameType, int, int]]) -> Operand:

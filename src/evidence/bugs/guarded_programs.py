@@ -1,0 +1,133 @@
+"""`sd.guard` names the cause of a bug on devices that are real for torch, where no machine keeps a record.
+
+Time: ten minutes for every eighth program of `seen`.
+Needs: g++, transformers and accelerate.
+
+    python -m evidence guarded-programs [--every 8] [--json FILE]
+
+The programs are those of `programs`, with `twin:0` and `twin:1` in the place of two GPUs: host memory with a
+dispatch key of its own, which refuses operands of two devices in CUDA's words. Programs that need CUDA's own
+functions, or an operator that the twins do not have, are left out and counted. `sure` are causes that are
+wrong and not called a guess; `undetermined` is what guard says when the frames and the source do not tell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import signal
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from evidence.bugs.programs import PROGRAMS, is_named, labels
+from evidence.commands import command_parser
+from samedevice.diagnosis import UNDETERMINED, find_rule
+
+_FACADE = re.compile(r"torch\.twin\.|torch\.backends|pin_memory|DataParallel|init_process_group")
+_OF_TWINS = re.compile(
+    r"not implemented|convolution_overrideable|Could not run|PrivateUse1|'Twin' object|numpy"
+)
+_LIMIT = 90
+"""Seconds that a program may take."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the programs, each in a fork, and print what guard said of those that failed by device."""
+    parser = command_parser(__name__, __doc__)
+    parser.add_argument("--every", type=int, default=8, help="only every Nth program (8)")
+    parser.add_argument("--json", type=Path, help="also write every outcome to this file")
+    options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    from evidence.environments import twin_device
+
+    twin_device.enter()
+    import accelerate
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    assert accelerate
+    outcomes = {}
+    for program in sorted((PROGRAMS / "seen").glob("*.py"))[:: options.every]:
+        outcomes[program.stem] = found = _forked(program)
+        if "cause" in found:
+            wanted = " or ".join(labels(program)[0])
+            right = "" if found["right"] else f", not {wanted}"
+            print(f"  {program.stem}: {found['cause']} ({found['confidence']}){right}", flush=True)
+    _told(outcomes)
+    if options.json:
+        options.json.write_text(json.dumps(outcomes, indent=1), encoding="utf-8")
+    return 0
+
+
+def _told(outcomes: dict[str, dict[str, Any]]) -> None:
+    judged = [each for each in outcomes.values() if "cause" in each]
+    named = [each["named"] for each in judged if each["named"] is not None]
+    wrong = [each for each in judged if not each["right"] and each["cause"] != UNDETERMINED]
+    print(
+        f"{len(judged)} of {len(outcomes)} programs judged: cause right in "
+        f"{sum(each['right'] for each in judged)}, tensor in {sum(named)} of {len(named)}, undetermined "
+        f"{sum(each['cause'] == UNDETERMINED for each in judged)}, wrong and sure "
+        f"{sum(each['confidence'] != 'guess' for each in wrong)}"
+    )
+    for why, count in Counter(each["left_out"] for each in outcomes.values() if "left_out" in each).items():
+        print(f"  left out: {count} {why}")
+
+
+def _forked(program: Path) -> dict[str, Any]:
+    """The outcome of a program in a process of its own."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        signal.alarm(_LIMIT)
+        with os.fdopen(writing, "w") as pipe:
+            json.dump(_outcome(program), pipe)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        text = pipe.read()
+    os.waitpid(child, 0)
+    found: dict[str, Any] = json.loads(text) if text else {"left_out": "died, or took too long"}
+    return found
+
+
+def _outcome(program: Path) -> dict[str, Any]:
+    import samedevice as sd
+
+    source = program.read_text("utf-8").replace("cuda", "twin")
+    if _FACADE.search(source):
+        return {"left_out": "need CUDA's own functions"}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / program.name
+        path.write_text(source, "utf-8")
+        os.chdir(folder)
+        sys.argv = [str(path)]
+        try:
+            with (
+                contextlib.redirect_stdout(io.StringIO()),
+                contextlib.redirect_stderr(io.StringIO()),
+                sd.guard(),
+            ):
+                exec(compile(source, str(path), "exec"), {"__name__": "__main__", "__file__": str(path)})
+        except Exception as error:
+            if (finding := getattr(error, "finding", None)) is None or _OF_TWINS.search(str(error)):
+                return {"left_out": "fail otherwise on the twins"}
+        else:
+            return {"left_out": "run to their end"}
+    causes, guilty = labels(program)
+    rule = find_rule(finding.code)
+    return {
+        "cause": finding.cause,
+        "confidence": finding.confidence,
+        "right": finding.cause in causes or (rule is not None and rule.name in causes),
+        "named": None if guilty == "?" else is_named(asdict(finding), guilty),
+    }
