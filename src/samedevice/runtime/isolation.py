@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from samedevice.runtime.cuda import blas_workspaces, forget_current_streams
+from samedevice.runtime.cuda import BlasWorkspaces, forget_current_streams
 from samedevice.runtime.patching import Patches
 from samedevice.runtime.state import DeviceLedger, MachineState
 
@@ -81,7 +81,7 @@ def start_over(state: MachineState, before: dict[str, int]) -> dict[str, int]:
     and looking for cycles takes tenths of a second once libraries are loaded.
     """
     ledgers = state.ledgers()
-    blas_workspaces(state).clear()
+    state.part(BlasWorkspaces).clear()
     if any(size > before.get(device, 0) for device, size in held(ledgers).items()):
         _let_go_of_the_last_error()
         gc.collect()

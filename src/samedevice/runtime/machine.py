@@ -19,7 +19,7 @@ from samedevice.events import DeviceMemory, Event, InVain, Place
 from samedevice.machines import Machine
 from samedevice.provenance import FrameFilter
 from samedevice.runtime.checkpoints import GhostLibrary
-from samedevice.runtime.cuda import blas_workspaces, forget_initialization
+from samedevice.runtime.cuda import BlasWorkspaces, forget_initialization
 from samedevice.runtime.distributed import Collectives, Works
 from samedevice.runtime.engine import Engine, Order, VirtualDeviceMode, refuse_real_gpus, tidy
 from samedevice.runtime.host import Describe, counted_copies, recorded_timeline, watched_optimizers
@@ -72,6 +72,7 @@ class VirtualMachine:
         self.machine = machine
         self.state = MachineState(machine, assumed_ranks, allocator)
         self._recorder = Recorder(FrameFilter(folders, script), on_mismatch, observer)
+        self.state.add(BlasWorkspaces(self.state))
         self._engine = Engine(self.state, self._recorder)
         self._patches = Patches()
         running = (self._recorder, self._engine, self._engine.tracker, ForeachRoute(self._engine))
@@ -94,7 +95,7 @@ class VirtualMachine:
 
     def leave_out_workspaces(self) -> None:
         """From now on cuBLAS takes no memory: for who has set some aside for it."""
-        blas_workspaces(self.state).chosen = {False: 0, True: 0}
+        self.state.part(BlasWorkspaces).chosen = {False: 0, True: 0}
 
     @property
     def off(self) -> tuple[str, ...]:
@@ -250,7 +251,7 @@ class VirtualMachine:
         stack.callback(setattr, self._engine, "left", True)
         stack.callback(self.state.part(GhostLibrary).close)
         stack.callback(self.state.part(Works).clear)
-        stack.callback(blas_workspaces(self.state).clear)
+        stack.callback(self.state.part(BlasWorkspaces).clear)
         self._install()
         # Values are small: threads would only wait for each other. A script may ask for more.
         threads = torch.get_num_threads()

@@ -29,7 +29,8 @@ def buffer_fix(failure: Failure, script: Script | None, guilty: Operand) -> Fix[
     if script is None or (own := _kept(failure, guilty)) is None:
         return None
     beside = [_kept(failure, each) for each in failure.event.operands if _is_with(each, guilty)]
-    together = list(dict.fromkeys([own, *(each for each in beside if each is not None)]))
+    also = _read_beside(failure, guilty) if _in_replica(failure) else []
+    together = list(dict.fromkeys([own, *(each for each in beside if each is not None), *also]))
     made = [_one_buffer(failure, script, each) for each in together]
     if made[0] is None:
         return None
@@ -64,6 +65,17 @@ def _is_with(operand: Operand, guilty: Operand) -> bool:
     """Whether an operand is where the guilty one is, and may not stay."""
     weightless = bool(operand.dtype) and not operand.role and operand.shape != ()
     return operand is not guilty and weightless and operand.device == guilty.device
+
+
+def _read_beside(failure: Failure, guilty: Operand) -> list[_Kept]:
+    """What else the statement reads of plain attributes where the guilty operand is: a kernel that works in
+    parts has refused the first alone.
+    """
+    return [
+        (each.name, each.kept_by, each.made)
+        for each in failure.event.read
+        if each.kept_by and each.role is None and each.device == guilty.device
+    ]
 
 
 def _one_buffer(failure: Failure, script: Script, kept: _Kept) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samedevice.runtime.cuda.accelerator import PATCHES as ACCELERATOR
 from samedevice.runtime.cuda.allocator import given_out, ledger_of, new_pool
-from samedevice.runtime.cuda.blas import BlasWorkspaces, blas_workspaces
+from samedevice.runtime.cuda.blas import BlasWorkspaces
 from samedevice.runtime.cuda.build import CUDA_VERSION, CUDNN_VERSION
 from samedevice.runtime.cuda.data_parallel import PATCHES as DATA_PARALLEL
 from samedevice.runtime.cuda.driver import INITIALIZATION_ERROR, is_in_bad_fork
@@ -35,7 +35,6 @@ __all__ = [
     "TORCH_CUDA",
     "BlasWorkspaces",
     "DeviceProperties",
-    "blas_workspaces",
     "capturing",
     "current_stream",
     "device_properties",

@@ -16,7 +16,6 @@ import re
 import threading
 import warnings
 from collections.abc import Callable
-from weakref import WeakKeyDictionary
 
 import torch
 
@@ -126,28 +125,15 @@ def _light_bytes() -> int:
     return (int(text) if text.isdecimal() else _LT_KIB) << 10
 
 
-_workspaces: WeakKeyDictionary[MachineState, BlasWorkspaces] = WeakKeyDictionary()
-_lock = threading.Lock()
-
-
-def blas_workspaces(state: MachineState) -> BlasWorkspaces:
-    """The workspaces of a machine."""
-    with _lock:
-        found = _workspaces.get(state)
-        if found is None:
-            found = _workspaces[state] = BlasWorkspaces(state)
-        return found
-
-
 def workspace_size(*, light: bool) -> int:
     """What `torch.backends.cuda.cublas_workspace_size` answers."""
     state = current_machine()
-    return blas_workspaces(state).size(state.current_device(), light=light)
+    return state.part(BlasWorkspaces).size(state.current_device(), light=light)
 
 
 def choose_workspace_size(size: int | None, *, light: bool) -> None:
     """Set the bytes of the next workspaces; None: torch's own choice."""
-    chosen = blas_workspaces(current_machine()).chosen
+    chosen = current_machine().part(BlasWorkspaces).chosen
     if size is None:
         chosen.pop(light, None)
     else:

@@ -17,7 +17,7 @@ import torch
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import Machine
 from samedevice.runtime.cuda.allocator import MEMORY_FUNCTIONS, ledger_of
-from samedevice.runtime.cuda.blas import blas_workspaces, choose_workspace_size, workspace_size
+from samedevice.runtime.cuda.blas import BlasWorkspaces, choose_workspace_size, workspace_size
 from samedevice.runtime.cuda.build import CUDA_VERSION_NUMBER
 from samedevice.runtime.cuda.streams import (
     _CUDA_DEVICE_TYPE,
@@ -237,7 +237,7 @@ EMULATED: Mapping[str, Callable[..., Any]] = {
     "_cuda_set_cudnn_benchmark_limit": _set_benchmark_limit,
     "_cuda_get_cudnn_benchmark_limit": lambda: _switches().cudnn_benchmark_limit,
     "_cuda_get_conv_benchmark_empty_cache": lambda: False,
-    "_cuda_clearCublasWorkspaces": lambda: blas_workspaces(current_machine()).clear(),
+    "_cuda_clearCublasWorkspaces": lambda: current_machine().part(BlasWorkspaces).clear(),
     "_cuda_resetCublasWorkspaceSize": lambda: choose_workspace_size(None, light=False),
     "_cuda_resetCublasLtWorkspaceSize": lambda: choose_workspace_size(None, light=True),
     "_cuda_getCublasWorkspaceSize": lambda: workspace_size(light=False),

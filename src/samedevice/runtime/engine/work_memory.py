@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from samedevice.runtime.cuda import DeviceProperties, blas_workspaces, device_properties
+from samedevice.runtime.cuda import BlasWorkspaces, DeviceProperties, device_properties
 from samedevice.runtime.engine import reductions
 from samedevice.runtime.engine.reductions import Kind
 from samedevice.runtime.state import Call, MachineState, Memory, Operator
@@ -60,7 +60,7 @@ class WorkMemory:
 
     def __init__(self, tracker: Tracker, state: MachineState) -> None:
         self._tracker = tracker
-        self._blas = blas_workspaces(state)
+        self._blas = state.part(BlasWorkspaces)
         self._properties = functools.cache(functools.partial(device_properties, state))
 
     def of(self, call: Call) -> None:
