@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.cuda import _memory_viz
 
+import samedevice as sd
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
@@ -521,3 +522,11 @@ def test_memory_that_dies_while_the_allocator_works_is_freed_later():
         inside = ledger.allocate(2 * MiB)
     assert ledger.allocated == 2 * MiB
     assert ledger.address(inside)
+
+
+def test_the_largest_gpu_has_addresses_for_segments_that_grow():
+    with sd.machine("1x4TB"):
+        torch.cuda.memory._set_allocator_settings("expandable_segments:True")
+        held = [torch.empty(1 << 20, device="cuda") for _ in range(40)]
+        assert torch.cuda.memory_allocated() == 40 << 22
+        del held

@@ -17,7 +17,7 @@ from unittest import mock
 from evidence.memory.published import Row
 from samedevice.machines import Machine, blas_workspace, parse_machine
 
-_ENDLESS = 1 << 50
+_ENDLESS = 1 << 41
 _KEYS: Mapping[tuple[str, int | None], str] = {
     ("A100", 80): "A100-80G", ("A100", 40): "A100-40G", ("A100", None): "A100-80G", ("A10G", 24): "A10G",
     ("A800", 80): "A800-80G", ("B200", 180): "B200", ("H20", 96): "H20-96G", ("H100", 80): "H100-80G",

@@ -10,6 +10,9 @@ from typing import Any, Protocol
 
 from samedevice.runtime.state.arenas import ADDRESS, SHIFT, Arena, Segment
 
+_SPACE = 1 << 42
+"""Bytes of address space that one segment takes at most, more than any GPU has."""
+
 
 class Books(Protocol):
     """What is needed of a ledger."""
@@ -83,7 +86,7 @@ def _room(books: Books, arena: Arena, size: int) -> tuple[Segment, int]:
             if _extent(books, segment, start) >= size:
                 return segment, start
     page = 2 << 20 if arena.small else 20 << 20
-    space = -(-(books.total + books.total // 8) // page) * page
+    space = min(-(-(books.total + books.total // 8) // page) * page, _SPACE)
     start = books.new_addresses(space)
     made = books.segments[start] = Segment(start, space, arena, [(start, start + space)])
     arena.pool.segments += 1
