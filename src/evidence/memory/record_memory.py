@@ -174,10 +174,7 @@ def one(piece: Piece, file: Path, virtual: bool) -> None:
     except Exception as error:
         traceback.print_exc()
         found = {"error": f"{type(error).__name__}: {error}".partition("\n")[0][:400]}
-    partial = file.with_suffix(".writing")
-    with gzip.open(partial, "wt", encoding="utf-8") as stream:
-        json.dump([part, name, found], stream, separators=(",", ":"))
-    partial.replace(file)
+    _write(file, [part, name, found])
 
 
 def case(name: str) -> dict[str, Any]:
@@ -312,8 +309,13 @@ def pack(folder: Path, recording: Path, about: dict[str, Any], known: list[Piece
             with gzip.open(file, "rt", encoding="utf-8") as stream:
                 part, name, found = json.load(stream)
             parts.setdefault(part, {})[name] = found
-    partial = recording.with_suffix(".writing")
-    with gzip.open(partial, "wt", encoding="utf-8", compresslevel=9) as stream:
-        json.dump({"format": FORMAT, "machine": about, **parts}, stream, separators=(",", ":"))
-    partial.replace(recording)
+    _write(recording, {"format": FORMAT, "machine": about, **parts})
     return sum(len(part) for part in parts.values())
+
+
+def _write(file: Path, what: Any) -> None:
+    """The file is complete, or not there at all."""
+    partial = file.with_suffix(".writing")
+    with gzip.open(partial, "wt", encoding="utf-8", compresslevel=9) as stream:
+        json.dump(what, stream, separators=(",", ":"))
+    partial.replace(file)

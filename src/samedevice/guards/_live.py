@@ -45,23 +45,10 @@ _DEVICES = re.compile(r"\b(?:cpu|[a-z]+:\d+)\b")
 _HELD_DEPTH = 3
 _STAYS = frozenset(
     (
-        *(
-            "abs",
-            "bool",
-            "chunk",
-            "clone",
-            "contiguous",
-            "cos",
-            "detach",
-            "exp",
-            "expand",
-            "flatten",
-            "float",
-        ),
-        *("half", "int", "log", "long", "masked_fill", "mean", "permute", "relu", "repeat", "reshape"),
-        *("sigmoid", "sin", "softmax", "split", "sqrt", "squeeze", "sum", "t", "tanh", "transpose"),
-        *("unsqueeze", "view"),
-    )
+        "abs bool chunk clone contiguous cos detach exp expand flatten float half int log long masked_fill "
+        "mean permute relu repeat reshape sigmoid sin softmax split sqrt squeeze sum t tanh transpose "
+        "unsqueeze view"
+    ).split()
 )
 """Methods that give a result where their tensor is."""
 _RENAMED = {
@@ -182,20 +169,21 @@ def _event(
     if met is None and function is None and (direct := _direct(failing, at, str(error))) is not None:
         tensors, results = direct
     given = _given(modules, inwards)
-    outside = [frame for frame, _, _ in users if not _within_a_module(frame, [each for each, _, _ in frames])]
+    outside = _outside_of_modules([frame for frame, _, _ in users], [frame for frame, _, _ in frames])
     held = {surroundings.identity(tensor) for frame in outside for tensor in _held(frame)} - {0}
     operands = tuple(
         replace(
-            _operand(name, tensor, names, surroundings.identity(tensor)),
-            local=spoken.local(surroundings.identity(tensor)),
-            argument=spoken.argument(surroundings.identity(tensor)),
-            holder=spoken.holder(surroundings.identity(tensor)),
-            held_by_user=surroundings.identity(tensor) in held,
-            from_argument=given.get(surroundings.identity(tensor)),
-            at_user=at_user.local(surroundings.identity(tensor)),
-            hook=_hook(names.get(surroundings.identity(tensor), []), known),
+            _operand(name, tensor, names, key),
+            local=spoken.local(key),
+            argument=spoken.argument(key),
+            holder=spoken.holder(key),
+            held_by_user=key in held,
+            from_argument=given.get(key),
+            at_user=at_user.local(key),
+            hook=surroundings.owner_hook(known, names.get(key, ())),
         )
         for name, tensor in tensors
+        for key in [surroundings.identity(tensor)]
     )
     operands = (*(_with_source(operand, own[::-1]) for operand in operands), *results)
     return _made(error, _operator(str(error), function, at), stack, users, modules, operands)
@@ -258,16 +246,19 @@ def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int, int]]
         trace = trace.tb_next
 
 
-def _within_a_module(frame: FrameType, frames: list[FrameType]) -> bool:
-    """Whether a call of a module is at work around a frame: what it holds there, the module made or got."""
+def _outside_of_modules(users: list[FrameType], frames: list[FrameType]) -> list[FrameType]:
+    """The script's frames that no call of a module is around: what they hold there, a module made or got.
+
+    `frames` are all, the oldest first.
+    """
     import torch
 
-    for each in frames:  # oldest first
+    before: list[FrameType] = []
+    for each in frames:
         if each.f_code.co_name == "forward" and isinstance(variables_of(each).get("self"), torch.nn.Module):
-            return True
-        if each is frame:
-            return False
-    return False
+            break
+        before.append(each)
+    return [frame for frame in users if any(frame is each for each in before)]
 
 
 def _held(frame: FrameType) -> Iterator[torch.Tensor]:
@@ -401,17 +392,10 @@ def _given(modules: list[torch.nn.Module], frames: list[FrameType]) -> dict[int,
     if not modules:
         return {}
     return {
-        surroundings.identity(tensor): name
+        key: name
         for name, tensor in surroundings.arguments_of(modules[-1], frames)
-        if surroundings.identity(tensor)
+        if (key := surroundings.identity(tensor))
     }
-
-
-def _hook(names: list[tuple[str, str]], modules: list[torch.nn.Module]) -> str | None:
-    """Where the hook of the module that owns a parameter brings it."""
-    from samedevice.provenance import surroundings
-
-    return surroundings.owner_hook(modules, names[0][0]) if names else None
 
 
 def _with_source(operand: Operand, frames: list[tuple[FrameType, int, int]]) -> Operand:

@@ -60,25 +60,16 @@ class _Search:
 
     def of_expression(self, node: ast.expr, line: int) -> Birth:
         """Of a value as the innermost frame writes it, at one of its lines."""
-        moved: Place | None = None
         self.steps += 1
         if self.steps > _DEEPEST:
             return _UNKNOWN
         frame = self.frames[0][0]
-        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            method = node.func.attr
-            if method in FACTORIES and ast.unparse(node.func.value) == "torch":
-                return _place(node, frame.f_code.co_filename, frame.f_code.co_name), moved
-            if method in _MOVES:
-                moved = moved or _place(node, frame.f_code.co_filename, frame.f_code.co_name)
-            elif method not in _KEEPS:
-                return _UNKNOWN
-            node = node.func.value
-        made, earlier = _UNKNOWN
-        if isinstance(node, ast.Name):
-            made, earlier = self._of_name(node.id, line)
-        elif isinstance(node, ast.Attribute):
-            made, earlier = _of_attribute(_reached(node.value, variables_of(frame)), node.attr)
+        (made, moved), begin = _called(node, frame.f_code.co_filename, frame.f_code.co_name)
+        earlier: Place | None = None
+        if isinstance(begin, ast.Name):
+            made, earlier = self._of_name(begin.id, line)
+        elif isinstance(begin, ast.Attribute):
+            made, earlier = _of_attribute(_reached(begin.value, variables_of(frame)), begin.attr)
         return made, moved or earlier
 
     def _of_name(self, name: str, line: int) -> Birth:
@@ -161,17 +152,21 @@ def _of_attribute(owner: Any, name: str) -> Birth:
                 found += [(value, home, function) for value, function in _given(node, name)]
     if len(found) != 1:
         return _UNKNOWN
-    node, home, function = found[0]
+    return _called(*found[0])[0]
+
+
+def _called(node: ast.expr, file: str, function: str) -> tuple[Birth, ast.expr | None]:
+    """What a chain of calls says, the outermost first, and what it begins with where it makes no tensor."""
     moved: Place | None = None
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         if node.func.attr in FACTORIES and ast.unparse(node.func.value) == "torch":
-            return _place(node, home, function), moved
+            return (_place(node, file, function), moved), None
         if node.func.attr in _MOVES:
-            moved = moved or _place(node, home, function)
+            moved = moved or _place(node, file, function)
         elif node.func.attr not in _KEEPS:
-            return _UNKNOWN
+            return _UNKNOWN, None
         node = node.func.value
-    return None, moved
+    return (None, moved), node
 
 
 def _given(kind: ast.ClassDef, name: str) -> list[tuple[ast.expr, str]]:

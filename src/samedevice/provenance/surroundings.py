@@ -207,11 +207,13 @@ def parameter_names(modules: Sequence[torch.nn.Module]) -> dict[int, list[tuple[
     return names
 
 
-def owner_hook(modules: Sequence[torch.nn.Module], name: str) -> str | None:
-    """Where the hook of the module that owns a parameter brings it; None without such a hook."""
-    for root in reversed(modules):
+def owner_hook(modules: Sequence[torch.nn.Module], known: Sequence[tuple[str, str]]) -> str | None:
+    """Where the hook of the module that owns a parameter, by the first of its names, brings it; None without
+    such a hook or a name.
+    """
+    for root in reversed(modules) if known else ():
         try:
-            owner = root.get_submodule(name.rpartition(".")[0])
+            owner = root.get_submodule(known[0][0].rpartition(".")[0])
         except (AttributeError, ValueError):
             continue
         if (where := hook_device(owner)) is not None:

@@ -314,12 +314,11 @@ class Engine:
 
     def _over_devices(self, call: Call, target: torch.device | None = None) -> Any:
         """The tensors are on several devices; afterwards each that is written holds what it would hold."""
-        if row_for(call.op.name).check is Check.PARTS and any(
-            device_of(tensor).type == "cuda" for tensor in call.tensors
-        ):
-            return self._in_parts(call)
-        if cuda_terms(call.op) is refuse and any(device_of(tensor).type == "cuda" for tensor in call.tensors):
-            refuse(call)
+        if any(device_of(tensor).type == "cuda" for tensor in call.tensors):
+            if row_for(call.op.name).check is Check.PARTS:
+                return self._in_parts(call)
+            if cuda_terms(call.op) is refuse:
+                refuse(call)
         given, call = call, self.mismatches.resolve(call)
         this_thread.decision = given.decision(call.home) or call.decision(call.home)
         if call.home.type == "cpu" and not any(

@@ -388,7 +388,7 @@ class Recorder:
                         shared.get(identity(tensor), ()),
                     ),
                     at_user=at_user.local(identity(tensor)),
-                    hook=_hook(names.get(identity(tensor), ()), modules or held),
+                    hook=owner_hook(modules or held, names.get(identity(tensor), ())),
                 )
                 for (name, tensor, _), device in zip(named, devices, strict=True)
             )
@@ -529,11 +529,6 @@ def _with_shared(operand: Operand, names: tuple[str, ...]) -> Operand:
     if own is None or operand.tied or len(names) < 2:
         return operand
     return replace(operand, tied=tuple(each for each in names if not f".{each}".endswith(f".{own}")))
-
-
-def _hook(known: Sequence[tuple[str, str]], modules: Sequence[torch.nn.Module]) -> str | None:
-    """Where a hook brings the first of these parameters."""
-    return owner_hook(modules, known[0][0]) if known else None
 
 
 def _size(nbytes: int) -> str:
