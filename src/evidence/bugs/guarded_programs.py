@@ -3,7 +3,7 @@
 Time: ten minutes for every eighth program of `seen`.
 Needs: g++, transformers and accelerate.
 
-    python -m evidence guarded-programs [--every 8] [--json FILE]
+    python -m evidence guarded-programs [--every 8] [--record] [--json FILE]
 
 The programs are those of `programs`, with `twin:0` and `twin:1` in the place of two GPUs: host memory with a
 dispatch key of its own, which refuses operands of two devices in CUDA's words. Programs that need CUDA's own
@@ -44,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the programs, each in a fork, and print what guard said of those that failed by device."""
     parser = command_parser(__name__, __doc__)
     parser.add_argument("--every", type=int, default=8, help="only every Nth program (8)")
+    parser.add_argument("--record", action="store_true", help="guard keeps decisions while they run")
+    parser.add_argument("--folder", type=Path, default=PROGRAMS / "seen", help="labelled programs (seen)")
     parser.add_argument("--json", type=Path, help="also write every outcome to this file")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
@@ -56,8 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     transformers.logging.set_verbosity_error()
     assert accelerate
     outcomes = {}
-    for program in sorted((PROGRAMS / "seen").glob("*.py"))[:: options.every]:
-        outcomes[program.stem] = found = _forked(program)
+    for program in sorted(options.folder.glob("*.py"))[:: options.every]:
+        outcomes[program.stem] = found = _forked(program, options.record)
         if "cause" in found:
             wanted = " or ".join(labels(program)[0])
             right = "" if found["right"] else f", not {wanted}"
@@ -82,7 +84,7 @@ def _told(outcomes: dict[str, dict[str, Any]]) -> None:
         print(f"  left out: {count} {why}")
 
 
-def _forked(program: Path) -> dict[str, Any]:
+def _forked(program: Path, record: bool) -> dict[str, Any]:
     """The outcome of a program in a process of its own."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -90,7 +92,7 @@ def _forked(program: Path) -> dict[str, Any]:
         os.close(reading)
         signal.alarm(_LIMIT)
         with os.fdopen(writing, "w") as pipe:
-            json.dump(_outcome(program), pipe)
+            json.dump(_outcome(program, record), pipe)
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as pipe:
@@ -100,7 +102,7 @@ def _forked(program: Path) -> dict[str, Any]:
     return found
 
 
-def _outcome(program: Path) -> dict[str, Any]:
+def _outcome(program: Path, record: bool) -> dict[str, Any]:
     import samedevice as sd
 
     source = program.read_text("utf-8").replace("cuda", "twin")
@@ -115,7 +117,7 @@ def _outcome(program: Path) -> dict[str, Any]:
             with (
                 contextlib.redirect_stdout(io.StringIO()),
                 contextlib.redirect_stderr(io.StringIO()),
-                sd.guard(),
+                sd.guard(record=record),
             ):
                 exec(compile(source, str(path), "exec"), {"__name__": "__main__", "__file__": str(path)})
         except Exception as error:

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 _Batch = TypeVar("_Batch")
 
 
-def guard(model: torch.nn.Module | None = None, language: Language = SOURCE, replay: bool = False) -> Guard:
+def guard(
+    model: torch.nn.Module | None = None,
+    language: Language = SOURCE,
+    replay: bool = False,
+    record: bool = False,
+) -> Guard:
     """A guard around a run on real GPUs.
 
     No cost until something fails, then the same exception with its diagnosis.
@@ -48,8 +53,12 @@ def guard(model: torch.nn.Module | None = None, language: Language = SOURCE, rep
     With `replay` the failing call is made once more after the failure, without its values, on a virtual
     machine in a forked process: operands that were made in the call then have their birthplaces. That takes a
     minute and 4 GiB at most, and where there is none, the finding says why.
+
+    With `record` where each tensor was made and moved is kept while the program runs, as a virtual machine
+    keeps it, so that a finding tells why each operand is where it is. That costs time in each operator, and
+    compiled code runs as it was written.
     """
-    return Guard(model, TextRenderer(language), replay)
+    return Guard(model, TextRenderer(language), replay, record)
 
 
 def placement(model: torch.nn.Module) -> Placement:

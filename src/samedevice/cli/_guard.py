@@ -29,11 +29,12 @@ def guard_program(
     chosen: Language | None,
     heal: bool = False,
     replay: bool = False,
+    record: bool = False,
 ) -> int:
     """Run a program and return its status; what it leaves to `sys.excepthook` gets its diagnosis first.
 
     With `heal` everything that the main thread asks of torch runs under `samedevice.heal()`. Behind a
-    launcher, each of its processes is guarded.
+    launcher, each of its processes is guarded. With `record` the decisions of tensors are kept.
     """
     language = readable_language(sys.stderr, chosen or language_of(os.environ))
     try:
@@ -52,17 +53,18 @@ def guard_program(
     for note in notes_of(typed):
         print(f"samedevice: {render(note, language)}", file=sys.stderr)
     if typed.call is None:
-        return _guard_here(program, TextRenderer(language), heal, replay)
-    options = [*(["--heal"] if heal else []), *(["--replay"] if replay else []), "--lang", language]
+        return _guard_here(program, TextRenderer(language), heal, replay, record)
+    chosen_ones = {"--heal": heal, "--replay": replay, "--record": record}
+    options = [*(name for name, asked in chosen_ones.items() if asked), "--lang", language]
     return _run_in_place(_guarded_ranks(typed, options))
 
 
-def _guard_here(program: Program, renderer: TextRenderer, heal: bool, replay: bool) -> int:
+def _guard_here(program: Program, renderer: TextRenderer, heal: bool, replay: bool, record: bool) -> int:
     from samedevice.guards import Guard
     from samedevice.guards import heal as healing
 
     enter_path(program.path_entry)
-    Guard(None, renderer, replay).install()
+    Guard(None, renderer, replay, record).install()
     try:
         with healing(None, renderer) if heal else nullcontext():
             program.run()

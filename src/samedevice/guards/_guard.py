@@ -10,12 +10,14 @@ import functools
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from samedevice.findings import Finding, Renderer
+from samedevice.guards._compiled import as_written
 from samedevice.guards._finding import FINDING_WITHOUT_NOTE, device_finding
+from samedevice.guards._live import frames_of_program, speaks_of_devices
 from samedevice.guards._ranks import agree
 from samedevice.messages import Phrase
 from samedevice.provenance import trim
@@ -35,17 +37,22 @@ class Guard:
         model: torch.nn.Module | None,
         renderer: Renderer,
         replay: bool = False,
+        record: bool = False,
     ) -> None:
         self._model = model
         self._renderer = renderer
         self._replay = replay
+        self._record = record
+        self._recorded: list[ExitStack] = []
 
     def __enter__(self) -> Self:
+        self._recorded.append(self._recording())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._recorded.pop().close()
         if error is not None:
             self.explain(error)
             trim(error)
@@ -56,7 +63,8 @@ class Guard:
         @functools.wraps(function)
         def guarded(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
             try:
-                return function(*args, **kwargs)
+                with self._recording():
+                    return function(*args, **kwargs)
             except Exception as error:
                 self.explain(error)
                 raise
@@ -83,6 +91,7 @@ class Guard:
         Returns what takes the guard out again.
         """
         before, before_in_thread = sys.excepthook, threading.excepthook
+        recorded = self._recording()
 
         def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
             self.explain(error)
@@ -95,6 +104,7 @@ class Guard:
             before_in_thread(given)
 
         def remove() -> None:
+            recorded.close()
             if sys.excepthook is hook:
                 sys.excepthook = before
             if threading.excepthook is hook_in_thread:
@@ -102,6 +112,16 @@ class Guard:
 
         sys.excepthook, threading.excepthook = hook, hook_in_thread
         return remove
+
+    def _recording(self) -> ExitStack:
+        """A block that runs: inside it decisions are kept, where that was asked for."""
+        block = ExitStack()
+        if self._record:
+            from samedevice.runtime import Recording
+
+            block.enter_context(as_written())
+            block.enter_context(Recording(frames_of_program(), speaks_of_devices))
+        return block
 
     def _note(self, finding: Finding[str]) -> str:
         agreed = agree(finding)

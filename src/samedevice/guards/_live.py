@@ -80,12 +80,17 @@ def event_of(
         error
     ):  # a statement that failed before keeps its first event
         return carried
-    if "torch" not in sys.modules or not _DEVICE_WORDS.search(str(error)[:10_000]):
+    if "torch" not in sys.modules or not speaks_of_devices(str(error)[:10_000]):
         return None
     try:
         return _event(error, model, outer, met)
     except Exception:
         return None
+
+
+def speaks_of_devices(text: str) -> bool:
+    """Whether the text of an exception is about devices."""
+    return bool(_DEVICE_WORDS.search(text))
 
 
 def raised_by_program(error: BaseException) -> bool:
@@ -94,7 +99,7 @@ def raised_by_program(error: BaseException) -> bool:
     Also every exception about devices before it, which it was raised from or while handling.
     """
     return _raised(error) and all(
-        _raised(each) for each in _before(error) if _DEVICE_WORDS.search(str(each)[:10_000])
+        _raised(each) for each in _before(error) if speaks_of_devices(str(each)[:10_000])
     )
 
 
@@ -116,12 +121,12 @@ def _raised(error: BaseException) -> bool:
     if trace is None or "torch" not in sys.modules:
         return False
     code = trace.tb_frame.f_code
-    return code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"] and not _filter().internal(
+    return code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"] and not frames_of_program().internal(
         code.co_filename
     )
 
 
-def _filter() -> FrameFilter:
+def frames_of_program() -> FrameFilter:
     """Which frames are torch's and ours."""
     from samedevice.provenance import FrameFilter
 
@@ -139,7 +144,7 @@ def _event(
     from samedevice.provenance import surroundings
 
     frames = [*_outer(outer), *_frames(error.__traceback__)]  # oldest first
-    keep = _filter()
+    keep = frames_of_program()
     own = [
         (frame, lasti, line) for frame, lasti, line in frames if not keep.internal(frame.f_code.co_filename)
     ]

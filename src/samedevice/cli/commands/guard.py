@@ -28,6 +28,14 @@ def guard(
             help="After a device error, make the failing call again on a virtual machine, for birthplaces.",
         ),
     ] = False,
+    record: Annotated[
+        bool,
+        typer.Option(
+            "--record",
+            help="Keep where each tensor was made and moved, so that an error tells why it is there; costs "
+            "time in each operator.",
+        ),
+    ] = False,
     heal: Annotated[
         bool,
         typer.Option(
@@ -41,13 +49,13 @@ def guard(
     """Run a program on the real machine; a device error that it does not catch is explained below its
     traceback.
 
-    Until then nothing is watched and nothing costs time, unless it is to be healed. Behind a launcher
-    (`samedevice guard torchrun train.py`) each of its processes is guarded.
+    Until then nothing is watched and nothing costs time, unless it is to be recorded or healed. Behind a
+    launcher (`samedevice guard torchrun train.py`) each of its processes is guarded.
     """
     from samedevice.cli._choices import settings_here
     from samedevice.cli._guard import guard_program
 
     chosen = chosen_language(lang)
     language = chosen or settings_here(chosen).language
-    status = guard_program(tuple(program or ()), module, language, heal=heal, replay=replay)
+    status = guard_program(tuple(program or ()), module, language, heal=heal, replay=replay, record=record)
     raise typer.Exit(status)

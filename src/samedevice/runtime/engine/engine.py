@@ -49,7 +49,9 @@ from samedevice.runtime.engine.wrappers import ASKS_DEVICE, asked_device, meant,
 from samedevice.runtime.engine.writing import Writing
 from samedevice.runtime.state import (
     CPU,
+    HANDED_OUT_BY,
     INDEX_OPERATORS,
+    KEPT_BY_RESULTS,
     MAKES_OF_PARTS,
     META,
     SHAPE_ONLY,
@@ -92,8 +94,6 @@ _Key = torch._C._TorchDispatchModeKey
 _INFRASTRUCTURE = (_Key.FAKE, _Key.PROXY, _Key.FUNCTIONAL)
 _TRACED = (FakeTensor, FunctionalTensor)
 
-_KEPT_BY_RESULTS = ("placed", "hook")
-"""Decisions of a first operand that no weight's takes the place of."""
 _EXPLICIT = (
     torch._C.DispatchKey.CompositeExplicitAutograd,
     torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional,
@@ -114,8 +114,6 @@ _MAKES_BLANK = frozenset(
     )
 )
 """Operators that reserve memory; see Note [Large buffers]."""
-_WRAPS = frozenset(("alias", "detach", "lift", "lift_fresh"))
-"""Operators by which torch hands out memory that it made below the dispatcher: `torch.tensor`."""
 
 
 class Engine:
@@ -238,7 +236,7 @@ class Engine:
                 own = record.decision
                 if not records:
                     decision = own
-                elif own is not None and decision is not None and decision.how not in _KEPT_BY_RESULTS:
+                elif own is not None and decision is not None and decision.how not in KEPT_BY_RESULTS:
                     if own.how == "placed" or (own.how == "moved" and tensor.__class__ is Parameter):
                         decision = own
             elif raw_is_meta(tensor):
@@ -393,7 +391,7 @@ class Engine:
         if op.form is not Form.INPLACE:
             site = self.tracker.site()
             if this_thread.decision is None:
-                how: DecisionKind = "created" if op.short in _WRAPS else "outside"
+                how: DecisionKind = "created" if op.short in HANDED_OUT_BY else "outside"
                 this_thread.decision = Decision(how, CPU, site)
             self.tracker.note_host(result, site)
             if pinned:

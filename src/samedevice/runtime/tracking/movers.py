@@ -12,12 +12,25 @@ import torch
 
 from samedevice.events import DecisionKind
 from samedevice.provenance import FrameFilter, Site, variables_of
+from samedevice.runtime.state import Decision
 
 _OF_MODULES = torch.nn.Module._apply.__code__
 _OF_MAPS = "set_module_tensor_to_device"
 """The function of accelerate that places a parameter as a map says."""
 _AT_BOUNDARIES = frozenset(("pre_forward", "post_forward"))
 """Methods of accelerate's hooks that run at a module's boundary."""
+
+
+def decision_to_move(
+    frame: FrameType | None,
+    frames: FrameFilter,
+    target: torch.device,
+    site: Site | None,
+    earlier: Decision | None,
+) -> Decision:
+    """The decision to move memory to `target`, by whom the running code shows."""
+    how, module, by_user = mover(frame, frames)
+    return Decision(how, target, site, earlier, by_user if by_user != site else None, module)
 
 
 def mover(

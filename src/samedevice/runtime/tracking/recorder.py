@@ -5,10 +5,8 @@ Looking for names is slow and happens only when a statement is refused for the f
 
 from __future__ import annotations
 
-import linecache
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, TypeVar
@@ -21,46 +19,22 @@ from samedevice.events import (
     WAYS_LIMIT,
     Event,
     EventKind,
-    Operand,
     Place,
-    Running,
 )
-from samedevice.provenance import FrameFilter, Site, call_at, resolve, site_of
-from samedevice.provenance.at_hand import at_hand
+from samedevice.provenance import FrameFilter, Site
 from samedevice.provenance.surroundings import (
-    Names,
-    arguments_of,
-    device_map,
-    gradients_reached,
     identity,
-    keeper,
-    modules_held,
-    modules_in,
-    name_of,
-    owner_hook,
-    parameter_names,
-    processes,
-    running,
-    versions,
 )
 from samedevice.runtime.state import (
-    Helper,
     MachineState,
     Memory,
     Operator,
-    as_torch,
-    device_of,
     storage_of,
 )
-from samedevice.runtime.tracking.ingredients import differentiable_in, ingredients, read_by
-from samedevice.runtime.tracking.lineage import Lineages
+from samedevice.runtime.tracking.refused_statement import Bare, Named, event_at, outwards, resolved, way_to
 
 OnMismatch = Literal["record", "raise"]
-Named = Sequence[tuple[str, torch.Tensor, bool]]
-Bare = Sequence[tuple[str, torch.device]]
-"""Operands that are no tensors: a generator, a process group."""
 
-_STACK_LIMIT = 60
 _READS_LIMIT = 1000
 _COMBINATIONS_LIMIT = 64
 _Raised = TypeVar("_Raised", bound=Exception)
@@ -121,7 +95,7 @@ class Recorder:
 
         A script that asks does so by a method of the tensor.
         """
-        for each in _outwards(frame):
+        for each in outwards(frame):
             file = each.f_code.co_filename
             if not file.startswith(_PASSES_ON):
                 return self.filter.internal(file)
@@ -227,7 +201,7 @@ class Recorder:
         The library itself refuses it sooner or later.
         """
         asked = next(
-            (each for each in _outwards(frame) if self.filter.of_user(each.f_code.co_filename)), frame
+            (each for each in outwards(frame) if self.filter.of_user(each.f_code.co_filename)), frame
         )
         self._note(EventKind.LAUNCH_CONFLICT, what, message, [], [], asked)
 
@@ -285,8 +259,7 @@ class Recorder:
         if (
             index is None or self.on_mismatch == "raise"
         ):  # an error carries its own event, also the second time
-            event = self._event(kind, op, message, named, devices, frame, memory or {})
-            event = replace(event, operands=(*event.operands, *(Operand(n, str(d), (), "") for n, d in bare)))
+            event = event_at(frame, self.filter, kind, op, message, named, devices, bare, memory)
         if index is None:
             assert event is not None
             # One statement may be reached through several instructions (a loop body that was unrolled, say).
@@ -344,84 +317,15 @@ class Recorder:
         and the others not.
         """
         ways = self._ways.setdefault(index, set())
-        way = self._way(frame)
+        way = way_to(frame, self.filter)
         if way in ways or len(ways) >= WAYS_LIMIT:
             return
         ways.add(way)
         known = self.events[index]
-        if (places := _resolved(way)) not in known.reached:
+        if (places := resolved(way)) not in known.reached:
             self.events[index] = replace(known, reached=(*known.reached, places))
 
-    def _way(self, frame: FrameType) -> tuple[Site, ...]:
-        """The innermost statement outside installed packages, and the innermost one of the script."""
-        own = next((each for each in _outwards(frame) if self.filter.own(each.f_code.co_filename)), None)
-        user = next((each for each in _outwards(own) if self.filter.of_user(each.f_code.co_filename)), None)
-        return tuple(dict.fromkeys(site_of(each) for each in (own, user) if each is not None))
 
-    def _event(
-        self,
-        kind: EventKind,
-        op: str,
-        message: str,
-        named: Named,
-        devices: Sequence[torch.device],
-        frame: FrameType,
-        memory: Any,
-    ) -> Event:
-        frames = list(islice(self.filter.frames(frame, _COMMAND_LINE), _STACK_LIMIT))
-        with as_torch():
-            modules = modules_in(_outwards(frame))
-            held = modules_held(frames)
-            names = parameter_names(modules or held)
-            shared = _shared(held) if modules else {}
-            spoken = Names(frames)
-            user_frame = next((each for each in frames if self.filter.of_user(each.f_code.co_filename)), None)
-            at_user = spoken if user_frame is None or user_frame is frames[0] else Names([user_frame])
-            around = _surroundings(modules)
-            given = arguments_of(modules[-1], _outwards(frame)) if modules else []
-            lineages = Lineages([*modules, *held], given, len(modules))
-            lineages.hold(spoken.states, gradients_reached(frames, modules))
-            operands = tuple(
-                replace(
-                    _with_shared(
-                        _operand(name, tensor, device, names, spoken, frames, lineages),
-                        shared.get(identity(tensor), ()),
-                    ),
-                    at_user=at_user.local(identity(tensor)),
-                    hook=owner_hook(modules or held, names.get(identity(tensor), ())),
-                )
-                for (name, tensor, _), device in zip(named, devices, strict=True)
-            )
-            module = name_of(modules)
-        places = [_place(each) for each in frames]
-        outside = places[0] if places else Place("<unknown>", 0, "<unknown>")
-        return Event(
-            kind=kind,
-            op=op,
-            message=message,
-            at=outside,
-            user_at=None if user_frame is None else _place(user_frame),
-            module=module,
-            operands=operands,
-            stack=tuple(reversed(places)),
-            memory=memory,
-            running=around[0],
-            device_map=around[1],
-            versions=versions(),
-            processes=processes(),
-            arguments=tuple(lineages.given),
-            read=read_by(frames[0]) if frames else (),
-            placed=lineages.placed,
-            placements=lineages.placements,
-            differentiable=differentiable_in(frames[0]) if frames else (),
-            met=(tuple(str(device) for device in devices),) if devices else (),
-            at_hand=at_hand([each for each in frames if self.filter.own(each.f_code.co_filename)], device_of),
-            reached=(_resolved(self._way(frame)),),
-        )
-
-
-_COMMAND_LINE = str(Path(__file__).parents[2] / "cli") + "/"
-"""What starts the script; the frames above it are none of the program's."""
 _TORCH = str(Path(torch.__file__).parent) + "/"
 _PASSES_ON = (
     str(Path(__file__).parents[2]) + "/",
@@ -430,77 +334,13 @@ _PASSES_ON = (
 """Files whose frames ask on behalf of those who called them."""
 
 
-def _resolved(sites: Iterable[Site]) -> tuple[Place, ...]:
-    return tuple(place for place in map(resolve, sites) if place is not None)
-
-
 def _places(sites: Iterable[Site]) -> list[Place]:
-    return list({(place.file, place.line): place for place in _resolved(sites)}.values())
-
-
-def _surroundings(modules: Sequence[torch.nn.Module]) -> tuple[tuple[Running, ...], dict[str, str]]:
-    """A module's own methods may be overridden and fail; then the event goes without."""
-    try:
-        return running(modules, device_of), device_map(modules)
-    except Exception:
-        return (), {}
+    return list({(place.file, place.line): place for place in resolved(sites)}.values())
 
 
 def _as_raised(error: _Raised, event: Event) -> _Raised:
     error.samedevice_event = event  # type: ignore[attr-defined]  # how callers find the event again
     return error
-
-
-def _place(frame: FrameType) -> Place:
-    code = frame.f_code
-    text = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
-    return Place(code.co_filename, frame.f_lineno, code.co_name, text, call_at(code, frame.f_lasti, text))
-
-
-def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
-    """A frame and its callers, innermost first."""
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
-def _operand(
-    name: str,
-    tensor: torch.Tensor,
-    device: torch.device,
-    names: dict[int, list[tuple[str, str]]],
-    spoken: Names,
-    frames: Sequence[FrameType],
-    lineages: Lineages,
-) -> Operand:
-    try:
-        record = storage_of(tensor)._sd
-    except NotImplementedError:
-        record = None
-    key = identity(tensor)
-    known = names.get(key, [])
-    memory = record if type(record) is Memory else None
-    made = record.made if isinstance(record, (Memory, Helper)) else None
-    return Operand(
-        name=name,
-        device=str(device),
-        shape=tuple(int(size) for size in tensor.shape),
-        dtype=str(tensor.dtype).removeprefix("torch."),
-        parameter=known[0][0] if known else None,
-        made=resolve(made),
-        moved=resolve(memory.moved if memory else None),
-        role=known[0][1] if known else None,
-        tied=tuple(other for other, _ in known[1:]),
-        assumed=memory is not None and memory.uncomputed,
-        local=spoken.local(key),
-        argument=spoken.argument(key),
-        holder=spoken.holder(key) or (None if known else lineages.holder(tensor)),
-        kept_by=None if known else keeper(spoken.local(key), frames),
-        ingredients=() if known or (memory is not None and memory.moved) else ingredients(tensor, frames),
-        gradient=lineages.is_gradient(tensor),
-        from_argument=None if known else lineages.argument(tensor),
-        lineage=lineages.of(tensor, placed=bool(known)),
-    )
 
 
 def _decided(tensor: torch.Tensor) -> int:
@@ -511,24 +351,6 @@ def _decided(tensor: torch.Tensor) -> int:
         record = None
     decision = record.decision if type(record) is Memory else None
     return -identity(tensor) if decision is None else decision.order
-
-
-def _shared(held: Sequence[torch.nn.Module]) -> dict[int, tuple[str, ...]]:
-    """The names of memory that stands at several places of a module in the variables of the frames."""
-    found: dict[int, tuple[str, ...]] = {}
-    for module in held:
-        for key, known in parameter_names([module]).items():
-            if len(known) > 1:
-                found.setdefault(key, tuple(name for name, _ in known))
-    return found
-
-
-def _with_shared(operand: Operand, names: tuple[str, ...]) -> Operand:
-    """A weight with the names that it has beside the running modules, of which it has one."""
-    own = operand.parameter
-    if own is None or operand.tied or len(names) < 2:
-        return operand
-    return replace(operand, tied=tuple(each for each in names if not f".{each}".endswith(f".{own}")))
 
 
 def _size(nbytes: int) -> str:

@@ -27,7 +27,7 @@ from samedevice.runtime.state import (
     storage_of,
     tensors_in,
 )
-from samedevice.runtime.tracking.movers import mover
+from samedevice.runtime.tracking.movers import decision_to_move
 from samedevice.runtime.tracking.recorder import Recorder
 
 _ADDRESS_OF_FIRST = 1 << 44
@@ -55,8 +55,7 @@ class Tracker:
 
     def moved(self, target: torch.device, site: Site | None, earlier: Decision | None) -> Decision:
         """The decision to move memory to `target`, by whom the running code shows."""
-        how, module, by_user = mover(sys._getframe(1), self._filter)
-        return Decision(how, target, site, earlier, by_user if by_user != site else None, module)
+        return decision_to_move(sys._getframe(1), self._filter, target, site, earlier)
 
     def adopt(
         self,
