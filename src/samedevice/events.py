@@ -21,6 +21,11 @@ EXPRESSIONS_LIMIT = 7
 """So many expressions of a statement are kept beside the one that failed first."""
 
 
+def on_accelerator(device: str) -> bool:
+    """Whether a device is a GPU or its kin (`cuda:0`, `npu:1`), and not the host or `meta`."""
+    return device.partition(":")[0] not in ("cpu", "meta", "")
+
+
 class EventKind(Enum):
     """What happened."""
 

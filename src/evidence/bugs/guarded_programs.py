@@ -3,12 +3,13 @@
 Time: ten minutes for every eighth program of `seen`.
 Needs: g++, transformers and accelerate.
 
-    python -m evidence guarded-programs [--every 8] [--record] [--json FILE]
+    python -m evidence guarded-programs [--every 8] [--record] [--gpu] [--jobs N] [--folder DIR] [--json FILE]
 
 The programs are those of `programs`, with `twin:0` and `twin:1` in the place of two GPUs: host memory with a
 dispatch key of its own, which refuses operands of two devices in CUDA's words. Programs that need CUDA's own
-functions, or an operator that the twins do not have, are left out and counted. `sure` are causes that are
-wrong and not called a guess; `undetermined` is what guard says when the frames and the source do not tell.
+functions, or an operator that the twins do not have, are left out and counted. With `--gpu` the programs run
+as they are on the GPUs of this machine, without those that name one that it does not have. `sure` are causes
+that are wrong and not called a guess; `undetermined` is what guard says when nothing tells why.
 """
 
 from __future__ import annotations
@@ -18,24 +19,26 @@ import io
 import json
 import os
 import re
-import signal
 import sys
 import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from evidence.bugs.programs import PROGRAMS, is_named, labels
 from evidence.commands import command_parser
+from evidence.forks import answers
 from samedevice.diagnosis import UNDETERMINED, find_rule
 
 _FACADE = re.compile(r"torch\.twin\.|torch\.backends|pin_memory|DataParallel|init_process_group")
 _OF_TWINS = re.compile(
     r"not implemented|convolution_overrideable|Could not run|PrivateUse1|'Twin' object|numpy"
 )
+_NUMBERS = re.compile(r"cuda:(\d+)")
 _LIMIT = 90
 """Seconds that a program may take."""
 
@@ -47,19 +50,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--record", action="store_true", help="guard keeps decisions while they run")
     parser.add_argument("--folder", type=Path, default=PROGRAMS / "seen", help="labelled programs (seen)")
     parser.add_argument("--json", type=Path, help="also write every outcome to this file")
+    parser.add_argument("--gpu", action="store_true", help="on the GPUs of this machine, not on twins")
+    parser.add_argument("--jobs", type=int, default=1, help="programs at once (1)")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    from evidence.environments import twin_device
+    if not options.gpu:
+        from evidence.environments import twin_device
 
-    twin_device.enter()
+        twin_device.enter()
     import accelerate
     import transformers
 
     transformers.logging.set_verbosity_error()
     assert accelerate
     outcomes = {}
-    for program in sorted(options.folder.glob("*.py"))[:: options.every]:
-        outcomes[program.stem] = found = _forked(program, options.record)
+    programs = sorted(options.folder.glob("*.py"))[:: options.every]
+    work = partial(_outcome, record=options.record, gpu=options.gpu)
+    for program, answer in answers(work, programs, options.jobs, _LIMIT):
+        outcomes[program.stem] = found = answer or {"left_out": "died, or took too long"}
         if "cause" in found:
             wanted = " or ".join(labels(program)[0])
             right = "" if found["right"] else f", not {wanted}"
@@ -84,30 +92,19 @@ def _told(outcomes: dict[str, dict[str, Any]]) -> None:
         print(f"  left out: {count} {why}")
 
 
-def _forked(program: Path, record: bool) -> dict[str, Any]:
-    """The outcome of a program in a process of its own."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        signal.alarm(_LIMIT)
-        with os.fdopen(writing, "w") as pipe:
-            json.dump(_outcome(program, record), pipe)
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        text = pipe.read()
-    os.waitpid(child, 0)
-    found: dict[str, Any] = json.loads(text) if text else {"left_out": "died, or took too long"}
-    return found
+def _outcome(program: Path, *, record: bool, gpu: bool) -> dict[str, Any]:
+    import torch
 
-
-def _outcome(program: Path, record: bool) -> dict[str, Any]:
     import samedevice as sd
 
-    source = program.read_text("utf-8").replace("cuda", "twin")
-    if _FACADE.search(source):
-        return {"left_out": "need CUDA's own functions"}
+    source = program.read_text("utf-8")
+    if gpu:
+        if max(map(int, _NUMBERS.findall(source)), default=0) >= torch.cuda.device_count():
+            return {"left_out": "need more GPUs"}
+    else:
+        source = source.replace("cuda", "twin")
+        if _FACADE.search(source):
+            return {"left_out": "need CUDA's own functions"}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / program.name
         path.write_text(source, "utf-8")
@@ -121,8 +118,11 @@ def _outcome(program: Path, record: bool) -> dict[str, Any]:
             ):
                 exec(compile(source, str(path), "exec"), {"__name__": "__main__", "__file__": str(path)})
         except Exception as error:
-            if (finding := getattr(error, "finding", None)) is None or _OF_TWINS.search(str(error)):
-                return {"left_out": "fail otherwise on the twins"}
+            failure = error
+            if (finding := getattr(error, "finding", None)) is None or (
+                not gpu and _OF_TWINS.search(str(error))
+            ):
+                return {"left_out": "fail otherwise here"}
         else:
             return {"left_out": "run to their end"}
     causes, guilty = labels(program)
@@ -131,5 +131,7 @@ def _outcome(program: Path, record: bool) -> dict[str, Any]:
         "cause": finding.cause,
         "confidence": finding.confidence,
         "right": finding.cause in causes or (rule is not None and rule.name in causes),
+        "message": str(failure)[:200],
+        "note": (getattr(failure, "__notes__", None) or [""])[-1][:2000],
         "named": None if guilty == "?" else is_named(asdict(finding), guilty),
     }

@@ -8,6 +8,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -130,9 +131,72 @@ def run(chosen: argparse.Namespace) -> int:
         with sd.heal():
             blocks = [seconds(in_block, device) for _ in range(chosen.pairs)]
         alone = [seconds(by_hand, device) for _ in range(chosen.pairs)]
+        plainly = [seconds(plain, device) for _ in range(chosen.pairs)]
+        with sd.guard(record=True):
+            recorded = [seconds(plain, device) for _ in range(chosen.pairs)]
         print(
             f"{'a step in a block with the mode':44} "
             f"x{statistics.median(blocks) / statistics.median(alone):.3f}",
             flush=True,
         )
+        print(
+            f"{'a step in a guard that records':44} "
+            f"x{statistics.median(recorded) / statistics.median(plainly):.3f}",
+            flush=True,
+        )
+    if device.type == "cuda":
+        _language_model(device)
     return 0 if same else 1
+
+
+def _language_model(device: torch.device) -> None:
+    """A guard that records around a model of Qwen2.5-1.5B's sizes in bf16: what its steps cost there."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    torch.set_default_dtype(torch.bfloat16)
+    with device:
+        model: Any = Qwen2ForCausalLM(
+            Qwen2Config(
+                hidden_size=1536,
+                intermediate_size=8960,
+                num_hidden_layers=28,
+                num_attention_heads=12,
+                num_key_value_heads=2,
+                tie_word_embeddings=True,
+            )
+        )
+        ids = torch.randint(0, 1000, (1, 2048))
+    torch.set_default_dtype(torch.float32)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6)
+
+    @torch.no_grad()
+    def prefill() -> None:
+        model(input_ids=ids, logits_to_keep=1)
+
+    def generate() -> None:
+        model.generate(ids[:, :64], max_new_tokens=32, do_sample=False, pad_token_id=0)
+
+    def train() -> None:
+        model(input_ids=ids, labels=ids).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    for name, step in (
+        ("a prefill of 2048 tokens", prefill),
+        ("32 tokens", generate),
+        ("a training step", train),
+    ):
+        found: tuple[list[float], list[float]] = [], []
+        step()
+        for _ in range(8):
+            for times, record in zip(found, (False, True), strict=True):
+                with sd.guard(record=record):
+                    torch.cuda.synchronize(device)
+                    begin = time.perf_counter()
+                    step()
+                    torch.cuda.synchronize(device)
+                    times.append(time.perf_counter() - begin)
+        without, with_it = map(statistics.median, found)
+        print(
+            f"{name + ', recorded':44} x{with_it / without:.3f}  ({without * 1e3:.1f} ms without)", flush=True
+        )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from samedevice.device_rules import on_host
-from samedevice.events import Decision, Event, EventKind, Operand, Place, Placement, Running
+from samedevice.events import Decision, Event, EventKind, Operand, Place, Placement, Running, on_accelerator
 from samedevice.messages import short_operator
 from samedevice.provenance.dispatch import mapped
 from samedevice.provenance.flow import Flow, Root
@@ -85,7 +85,7 @@ class Failure:
         """The operands on a GPU that the operator reads on the host."""
         names = on_host(self.event.op) if self.mismatch else frozenset()
         return tuple(
-            each for each in self.event.operands if each.name in names and each.device.startswith("cuda")
+            each for each in self.event.operands if each.name in names and on_accelerator(each.device)
         )
 
     @cached_property
@@ -157,7 +157,7 @@ class Failure:
     def two_gpus(self) -> bool:
         """Whether all operands are on GPUs, and on several."""
         devices = {operand.device for operand in self.event.operands}
-        return len(devices) > 1 and all(device.startswith("cuda") for device in devices)
+        return len(devices) > 1 and all(on_accelerator(device) for device in devices)
 
     @cached_property
     def weights(self) -> tuple[Operand, ...]:
@@ -281,7 +281,7 @@ class Failure:
         return tuple(
             each
             for each in self.event.placements
-            if each.root == 0 and each.kind in ("placed", "moved") and each.device.startswith("cuda")
+            if each.root == 0 and each.kind in ("placed", "moved") and on_accelerator(each.device)
         )
 
     def added_later(self, operand: Operand) -> bool:
@@ -316,7 +316,7 @@ class Failure:
         if self.dispatched:
             return False
         model = self.event.running[-1] if self.event.running else None
-        if model is None or operand.device not in model.below or not operand.device.startswith("cuda"):
+        if model is None or operand.device not in model.below or not on_accelerator(operand.device):
             return False
         others = [each for each in self.event.operands if each.device != operand.device]
         own = self._inputs(operand)
@@ -383,7 +383,7 @@ class Failure:
             return False
         if steps[0].kind == "moved" and len(steps) > 1:
             return steps[1].kind in ("placed", "hook")
-        made_on_gpu = steps[0].kind == "created" and steps[0].device.startswith("cuda")
+        made_on_gpu = steps[0].kind == "created" and on_accelerator(steps[0].device)
         of_a_weight = steps[0].kind == "placed" or (
             (steps[0].kind == "loaded" or made_on_gpu) and steps[0].name is not None
         )
@@ -705,7 +705,7 @@ class Failure:
         if len(steps) < 2 or (steps[0].kind, steps[0].device, steps[0].source) != ("moved", "cpu", "literal"):
             return False
         met = {each.device for each in self.event.operands if each is not operand}
-        return met == {steps[1].device} and steps[1].device.startswith("cuda")
+        return met == {steps[1].device} and on_accelerator(steps[1].device)
 
     def forgotten(self, operand: Operand) -> bool:
         """Whether a function made it without a device, and puts something else on one."""
@@ -732,7 +732,7 @@ class Failure:
         """
         away = [other for other in self.event.operands if other.device != operand.device]
         return (
-            operand.device.startswith("cuda")
+            on_accelerator(operand.device)
             and bool(away)
             and all(other.device == "cpu" and not other.role for other in away)
         )

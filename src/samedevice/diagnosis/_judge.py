@@ -17,7 +17,7 @@ from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._weigh import LIKELY_OF_EVENT, Verdict, decide, weigh_event
 from samedevice.diagnosis.fixes import changes_line, fixes_for, with_others
 from samedevice.diagnosis.rules import rule_named
-from samedevice.events import Decision, Event, EventKind, Operand, Place
+from samedevice.events import Decision, Event, EventKind, Operand, Place, on_accelerator
 from samedevice.findings import Finding, Fix
 from samedevice.messages import Phrase, Several, Value, short_operator
 from samedevice.provenance import installed_path
@@ -89,7 +89,7 @@ def _toward_result(failure: Failure, verdict: Verdict) -> Verdict:
     away = [each for each in operands if each.device != needed and each.dtype]
     if needed is None or blamed is None or blamed.device != needed or len(away) != 1:
         return verdict
-    if any(each.role or not each.device.startswith("cuda") for each in (blamed, *away)):
+    if any(each.role or not on_accelerator(each.device) for each in (blamed, *away)):
         return verdict
     return replace(verdict, guilty=away[0].name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.events import Operand
+from samedevice.events import Operand, on_accelerator
 
 
 def kept_beside_parameters(failure: Failure) -> Operand | None:
@@ -33,7 +33,7 @@ def kept_beside_parameters(failure: Failure) -> Operand | None:
         and (each.role == "parameter" or failure.gradient(each) or copies or _listed(failure, each))
     ]
     if not parameters and all(failure.of_module_there(each) for each in kept):
-        parameters = [each for each in kept if each.device.startswith("cuda")]  # of a model and of its copy
+        parameters = [each for each in kept if on_accelerator(each.device)]  # of a model and of its copy
         kept = [each for each in kept if each.device == "cpu"]
     for own in kept:
         for each in parameters:

@@ -7,7 +7,6 @@ distinct statement. Must guarantee: only dictionaries are read; no property and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType, ModuleType
 from typing import Any
@@ -22,7 +21,6 @@ _MOST = 60
 """Names that are kept of a function."""
 _ITEMS = 12
 """Tensors of a dictionary that are looked at."""
-_DEVICE = re.compile(r"cpu|cuda(?::\d+)?")
 _WEIGHTS = 400
 """A module with more weights than these is not asked where all of them are."""
 Where = Callable[[torch.Tensor], torch.device]
@@ -83,7 +81,7 @@ def _tells(value: Any, device_of: Where) -> tuple[HandKind, str] | None:
     """The device that a value is, or is on; None for what tells none, such as a model on two GPUs."""
     if isinstance(value, torch.device):
         return "device", _whole(str(value))
-    if isinstance(value, str) and _DEVICE.fullmatch(value):
+    if isinstance(value, str) and _names_a_device(value):
         return "device", _whole(value)
     if isinstance(value, torch.Tensor):
         return "tensor", str(device_of(value))
@@ -92,6 +90,12 @@ def _tells(value: Any, device_of: Where) -> tuple[HandKind, str] | None:
         devices = {str(device_of(each)) for each in weights}
         return ("module", devices.pop()) if len(devices) == 1 and len(weights) < _WEIGHTS else None
     return None
+
+
+def _names_a_device(text: str) -> bool:
+    own = torch._C._get_privateuse1_backend_name()  # of Ascend's `npu` and others outside of torch
+    kind, colon, number = text.partition(":")
+    return kind in ("cpu", "cuda", "xpu", "hpu", "mps", own) and number.isdecimal() == bool(colon)
 
 
 def _weights(module: torch.nn.Module) -> Iterator[torch.Tensor]:

@@ -30,7 +30,7 @@ from samedevice.diagnosis.fixes._edit import (
 from samedevice.diagnosis.fixes._relocate import FACTORIES, relocated
 from samedevice.diagnosis.fixes._source import Script, called, same_span
 from samedevice.diagnosis.fixes._target import partners, target_at, unites, wanted
-from samedevice.events import Operand, Place
+from samedevice.events import Operand, Place, on_accelerator
 from samedevice.findings import Fix
 from samedevice.messages import Phrase
 from samedevice.provenance.assignments import Given, reaching, statements_around
@@ -202,10 +202,10 @@ def unmoved_fix(failure: Failure, script: Script | None, guilty: Operand | None)
         return None
     newest, before = guilty.lineage[:2]
     met = {each.device for each in partners(failure, guilty)}
-    if newest.kind != "moved" or met != {before.device} or not before.device.startswith("cuda"):
+    if newest.kind != "moved" or met != {before.device} or not on_accelerator(before.device):
         return None
     place = newest.at
-    if not script.holds(place) or not (newest.device.startswith("cuda") or failure.sent_away(guilty)):
+    if not script.holds(place) or not (on_accelerator(newest.device) or failure.sent_away(guilty)):
         return None
     for call in script.find(place):
         if called(call) in ("to", "cuda", "cpu") and isinstance(call.func, ast.Attribute):

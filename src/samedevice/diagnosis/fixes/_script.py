@@ -55,7 +55,7 @@ from samedevice.diagnosis.fixes._target import (
 )
 from samedevice.diagnosis.fixes._whole import whole_class_fix
 from samedevice.diagnosis.paste import short_file
-from samedevice.events import Event, EventKind, Operand, Place, Running
+from samedevice.events import Event, EventKind, Operand, Place, Running, on_accelerator
 from samedevice.findings import Fix, Safety
 from samedevice.messages import Phrase, Several, Value
 
@@ -142,7 +142,7 @@ def _follower(failure: Failure, guilty: Operand | None) -> Operand | None:
     if guilty is not None:
         met = partners(failure, guilty)
         left = [each for each in met if each.device == "cpu"]
-        if guilty.device.startswith("cuda") and len(left) == 1 == len(met) and not guilty.role:
+        if on_accelerator(guilty.device) and len(left) == 1 == len(met) and not guilty.role:
             return left[0] if not left[0].role else guilty
         return guilty
     kept = [
@@ -227,7 +227,7 @@ def _at_call(failure: Failure, script: Script, guilty: Operand) -> list[Fix[Phra
 def _to_weight(failure: Failure, script: Script, weight: Operand) -> list[Fix[Phrase]]:
     """What meets a weight on a GPU moved to it: the other way round, the weight would be copied each time."""
     others = partners(failure, weight)
-    if not weight.device.startswith("cuda") or len(others) != 1 or others[0].role:
+    if not on_accelerator(weight.device) or len(others) != 1 or others[0].role:
         return []
     return _used(failure, script, others[0])
 
@@ -748,7 +748,7 @@ _LOADS = re.compile(r"\b(?:from_\w+|load\w*)\(")
 def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The model to where its inputs are."""
     weight = guilty or next((each for each in failure.weights if each.device == "cpu"), None)
-    if weight is None or not any(each.device.startswith("cuda") for each in partners(failure, weight)):
+    if weight is None or not any(on_accelerator(each.device) for each in partners(failure, weight)):
         return []
     if (kept := container_fix(failure, script) or attached_fix(failure, script, weight)) is not None:
         return [kept]
@@ -1028,7 +1028,7 @@ def _used(failure: Failure, script: Script, operand: Operand) -> list[Fix[Phrase
         return []
     if target.text == device_text(script, node):
         return []  # what it meets could not be told from it
-    if operand.device.startswith("cuda") and any(each.role == "parameter" for each in _of_host(failure)):
+    if on_accelerator(operand.device) and any(each.role == "parameter" for each in _of_host(failure)):
         return []  # the weights belong on the GPU; a result on the host would fail at the next statement
     if node.lineno < at.line and at.call and script.expression(at) is None:
         return []

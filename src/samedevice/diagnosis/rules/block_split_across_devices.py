@@ -59,7 +59,7 @@ from samedevice.diagnosis._rule import (
     unless,
 )
 from samedevice.diagnosis.paste import Report
-from samedevice.events import Operand, Running
+from samedevice.events import Operand, Running, on_accelerator
 from samedevice.messages import Phrase
 
 
@@ -240,7 +240,7 @@ def _two_parts(failure: Failure, layers: list[Operand]) -> Phrase:
 
 def _split_by_hand(failure: Failure, cut: Running | None, layers: list[Operand]) -> Hint | None:
     """The activation of one part enters another part, and nothing moves it."""
-    weights = [each for each in failure.weights if each.device.startswith("cuda")]
+    weights = [each for each in failure.weights if on_accelerator(each.device)]
     late = next((each for each in layers if all(each.device != own.device for own in weights)), None)
     if late is None or not weights:
         return None

@@ -62,7 +62,7 @@ from samedevice.diagnosis._rule import (
     sign,
     unless,
 )
-from samedevice.events import Operand
+from samedevice.events import Operand, on_accelerator
 from samedevice.messages import Phrase
 
 
@@ -73,7 +73,7 @@ def _detect(failure: Failure) -> Hint | None:
         return _main_input(failure)
     weight = next((each for each in failure.weights if each.name == "weight"), None)
     ids = next((each for each in failure.event.operands if each.name == "indices"), None)
-    if weight is None or ids is None or weight.device == ids.device or not weight.device.startswith("cuda"):
+    if weight is None or ids is None or weight.device == ids.device or not on_accelerator(weight.device):
         return None
     first, *_ = [*failure.event.arguments, ("", "")]
     main = failure.stayed_behind(ids) in (None, first[0])
@@ -102,9 +102,7 @@ def _by_literal(ids: Operand) -> bool:
 
 def _main_input(failure: Failure) -> Hint | None:
     """What the model is called with, all of it, is away from the first weight that it meets."""
-    weights = [
-        each for each in failure.weights if each.role == "parameter" and each.device.startswith("cuda")
-    ]
+    weights = [each for each in failure.weights if each.role == "parameter" and on_accelerator(each.device)]
     if failure.event.device_map or not weights or len(failure.plain) != 1 or failure.op in ("cat", "stack"):
         return None
     given = failure.plain[0]

@@ -59,7 +59,7 @@ from samedevice.diagnosis._rule import (
     sign,
     unless,
 )
-from samedevice.events import Operand
+from samedevice.events import Operand, on_accelerator
 from samedevice.messages import Phrase
 
 
@@ -88,11 +88,7 @@ def _detect(failure: Failure) -> Hint | None:
     if (unplaced := next((hint for look in looks if (hint := look(failure)) is not None), None)) is not None:
         return unplaced
     left = [each for each in _largest_first(failure.weights) if each.device == "cpu"]
-    if (
-        not left
-        or not any(each.device.startswith("cuda") for each in failure.plain)
-        or failure.event.device_map
-    ):
+    if not left or not any(on_accelerator(each.device) for each in failure.plain) or failure.event.device_map:
         return None
     if failure.looks_up:
         ids = failure.plain[0]
@@ -127,8 +123,8 @@ def _whole_model(failure: Failure) -> Hint | None:
     """Nothing placed the model that runs, and what it is given is on a GPU."""
     model = failure.event.running[-1] if failure.event.running else None
     left = [each for each in _largest_first(failure.event.operands) if _stayed(each)]
-    brought = any(each.device.startswith("cuda") and each.lineage for each in failure.plain)
-    inside = any(failure.made_inside(each) for each in failure.plain if each.device.startswith("cuda"))
+    brought = any(on_accelerator(each.device) and each.lineage for each in failure.plain)
+    inside = any(failure.made_inside(each) for each in failure.plain if on_accelerator(each.device))
     if model is None or set(model.below) != {"cpu"} or not left or not brought or inside:
         return None
     named = left[0].decision.name if left[0].decision is not None else None

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, shown, sign
-from samedevice.events import Operand
+from samedevice.events import Operand, on_accelerator
 from samedevice.messages import Phrase
 
 
@@ -62,7 +62,7 @@ def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
     waiting = any(
-        each.hook is not None and each.hook.startswith("cuda") and set(each.below) == {"cpu"}
+        each.hook is not None and on_accelerator(each.hook) and set(each.below) == {"cpu"}
         for each in failure.event.running
     )
     for each in failure.weights:
@@ -92,7 +92,7 @@ def _skipped(failure: Failure) -> Operand | None:
     sent_back = any(place.function != "<module>" for place in failure.event.placed)
     computed = any(
         failure.activation(each)
-        and each.device.startswith("cuda")
+        and on_accelerator(each.device)
         and (at := each.lineage[0].at) is not None
         and at.function != "<module>"
         and at not in failure.event.placed

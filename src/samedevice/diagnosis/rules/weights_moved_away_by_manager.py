@@ -44,6 +44,7 @@ from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, sign, unless
+from samedevice.events import on_accelerator
 from samedevice.messages import Phrase
 
 
@@ -58,7 +59,7 @@ def _detect(failure: Failure) -> Hint | None:
         newest, *before = weight.lineage or (None,)
         if newest is None or newest.kind != "placed" or newest.device != "cpu" or newest.at is None:
             continue
-        was_there = any(each.kind == "placed" and each.device.startswith("cuda") for each in before)
+        was_there = any(each.kind == "placed" and on_accelerator(each.device) for each in before)
         if was_there and newest.at.function not in ("<module>", "__init__"):  # there it was made
             operand = weight.parameter or weight.name
             key = "rules.weights-moved-away-by-manager.sent-away"

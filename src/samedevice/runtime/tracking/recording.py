@@ -44,6 +44,8 @@ from samedevice.runtime.tracking.refused_statement import Bare, event_at
 
 _COPIES = frozenset(("_to_copy", "copy", "_pin_memory"))
 """Operators whose result on another device than its tensor's is that tensor, moved."""
+_MAKES = frozenset((Form.FRESH, Form.MIXED))
+"""Forms of operators whose results may be new memory."""
 _entered = [0]
 """Recordings that run, in all threads."""
 _lock = threading.Lock()
@@ -105,6 +107,11 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call] # of torch
         self._frames = frames
         self._speaks = speaks_of_devices
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Asked by torch, which would wrap each call of this mode; compiled code runs as written here."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator and note what it made."""
         kwargs = kwargs or {}
@@ -115,18 +122,21 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call] # of torch
                 if self._speaks(str(error)[:10_000]) and not hasattr(error, "samedevice_event"):
                     self._note_refusal(error, func, args, kwargs, caller())
             raise
-        with suppress(Exception):
+        try:
             op = operator(func)
-            if op.form is not Form.INPLACE:
+            if op.form in _MAKES or op.short in HANDED_OUT_BY:
                 self._note_made(op, args, kwargs, result)
+        except Exception:  # a kind of tensor without memory of its own
+            return result
         return result
 
     def _note_made(self, op: Operator, args: Any, kwargs: Any, result: Any) -> None:
         """Give the memory that an operator made its record."""
-        new = [storage for storage in map(storage_of, tensors_in(result)) if storage._sd is None]
+        made_now = [result] if result.__class__ is torch.Tensor else tensors_in(result)
+        new = [storage for storage in map(storage_of, made_now) if storage._sd is None]
         if not new:
             return
-        frame = caller()
+        frame = sys._getframe(1)
         site = self._frames.site(frame)
         device = new[0].device
         operands = list(tensors_in([*args, *kwargs.values()]))
