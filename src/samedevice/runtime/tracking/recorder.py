@@ -259,7 +259,8 @@ class Recorder:
         if (
             index is None or self.on_mismatch == "raise"
         ):  # an error carries its own event, also the second time
-            event = event_at(frame, self.filter, kind, op, message, named, devices, bare, memory)
+            event = event_at(frame, self.filter, kind, op, message, named, devices, bare)
+            event = replace(event, memory=memory or {})
         if index is None:
             assert event is not None
             # One statement may be reached through several instructions (a loop body that was unrolled, say).

@@ -14,7 +14,7 @@ from types import FrameType
 
 import torch
 
-from samedevice.events import DeviceMemory, Event, EventKind, Operand, Place, Running
+from samedevice.events import Event, EventKind, Operand, Place, Running
 from samedevice.provenance import FrameFilter, Site, call_at, resolve, site_of
 from samedevice.provenance.at_hand import at_hand
 from samedevice.provenance.surroundings import (
@@ -56,7 +56,6 @@ def event_at(
     named: Named = (),
     devices: Sequence[torch.device] = (),
     bare: Bare = (),
-    memory: dict[str, DeviceMemory] | None = None,
 ) -> Event:
     """The event of an operator that was refused while `frame` ran: what its frames hold of the operands.
 
@@ -69,17 +68,15 @@ def event_at(
         names = parameter_names(modules or held)
         shared = _shared(held) if modules else {}
         spoken = Names(own)
-        user_frame = next((each for each in own if frames.of_user(each.f_code.co_filename)), None)
-        at_user = spoken if user_frame is None or user_frame is own[0] else Names([user_frame])
+        user = next((each for each in own if frames.of_user(each.f_code.co_filename)), None)
+        at_user = spoken if user is None or user is own[0] else Names([user])
         around = _surroundings(modules)
         given = arguments_of(modules[-1], outwards(frame)) if modules else []
         lineages = Lineages([*modules, *held], given, len(modules))
         lineages.hold(spoken.states, gradients_reached(own, modules))
         operands = tuple(
             replace(
-                _with_shared(
-                    _operand(name, tensor, device, names, spoken, own, lineages), shared.get(key, ())
-                ),
+                _operand(name, tensor, device, names, spoken, own, lineages, shared.get(key, ())),
                 at_user=at_user.local(key),
                 hook=owner_hook(modules or held, names.get(key, ())),
             )
@@ -93,11 +90,10 @@ def event_at(
         op=op,
         message=message,
         at=places[0] if places else Place("<unknown>", 0, "<unknown>"),
-        user_at=None if user_frame is None else _place(user_frame),
+        user_at=None if user is None else _place(user),
         module=module,
         operands=(*operands, *(Operand(name, str(device), (), "") for name, device in bare)),
         stack=tuple(reversed(places)),
-        memory=memory or {},
         running=around[0],
         device_map=around[1],
         versions=versions(),
@@ -154,6 +150,7 @@ def _operand(
     spoken: Names,
     frames: Sequence[FrameType],
     lineages: Lineages,
+    shared: tuple[str, ...],
 ) -> Operand:
     try:
         record = storage_of(tensor)._sd
@@ -163,7 +160,7 @@ def _operand(
     known = names.get(key, [])
     memory = record if type(record) is Memory else None
     made = record.made if isinstance(record, (Memory, Helper)) else None
-    return Operand(
+    operand = Operand(
         name=name,
         device=str(device),
         shape=tuple(int(size) for size in tensor.shape),
@@ -183,6 +180,7 @@ def _operand(
         from_argument=None if known else lineages.argument(tensor),
         lineage=lineages.of(tensor, placed=bool(known)),
     )
+    return _with_shared(operand, shared)
 
 
 def _shared(held: Sequence[torch.nn.Module]) -> dict[int, tuple[str, ...]]:
