@@ -43,6 +43,13 @@ def test_without_a_record_the_birthplace_behind_a_call_is_not_known(shown):
     assert made == {"real": ["forward", "weights_for"], "plain": [None, None]}
 
 
+def test_a_check_before_any_operator_has_the_record_too(shown):
+    found = shown["real"]["window_left"]
+    assert found["cause"] == shown["virtual"]["window_left"]["cause"]
+    assert [each["made"] for each in found["operands"]] == ["window_left", "weights_for"]
+    assert all(each["lineage"] for each in found["operands"])
+
+
 def test_threads_are_recorded(shown):
     assert shown["thread"] == ["forward", "weights_for"]
 

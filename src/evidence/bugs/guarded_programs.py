@@ -37,6 +37,7 @@ from samedevice.diagnosis import UNDETERMINED, find_rule
 _FACADE = re.compile(r"torch\.twin\.|torch\.backends|pin_memory|DataParallel|init_process_group")
 _OF_TWINS = re.compile(
     r"not implemented|convolution_overrideable|Could not run|PrivateUse1|'Twin' object|numpy"
+    r"|set the storage of"
 )
 _NUMBERS = re.compile(r"cuda:(\d+)")
 _LIMIT = 90
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = command_parser(__name__, __doc__)
     parser.add_argument("--every", type=int, default=8, help="only every Nth program (8)")
     parser.add_argument("--record", action="store_true", help="guard keeps decisions while they run")
-    parser.add_argument("--folder", type=Path, default=PROGRAMS / "seen", help="labelled programs (seen)")
+    parser.add_argument("--folder", type=Path, help="other labelled programs, all of them")
     parser.add_argument("--json", type=Path, help="also write every outcome to this file")
     parser.add_argument("--gpu", action="store_true", help="on the GPUs of this machine, not on twins")
     parser.add_argument("--jobs", type=int, default=1, help="programs at once (1)")
@@ -64,7 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     transformers.logging.set_verbosity_error()
     assert accelerate
     outcomes = {}
-    programs = sorted(options.folder.glob("*.py"))[:: options.every]
+    programs = (
+        sorted((PROGRAMS / "seen").glob("*.py"))[:: options.every]
+        if options.folder is None
+        else sorted(options.folder.glob("*.py"))
+    )
     work = partial(_outcome, record=options.record, gpu=options.gpu)
     for program, answer in answers(work, programs, options.jobs, _LIMIT):
         outcomes[program.stem] = found = answer or {"left_out": "died, or took too long"}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from samedevice.diagnosis import UNDETERMINED, explain_text, judge, rule_named
 from samedevice.events import EventKind
 from samedevice.findings import Finding
-from samedevice.guards._live import event_of
+from samedevice.guards._live import event_of, is_recorded
 from samedevice.guards._replay import ReplayError, replayed
 from samedevice.messages import Phrase
 
@@ -41,6 +41,8 @@ def findings_of(
         except ReplayError as reason:
             event = replace(event, notes=(*event.notes, Phrase("replay.none", reason=reason.why)))
     live = judge(event)
+    if live.cause == UNDETERMINED and not (is_recorded() or hasattr(error, "samedevice_event")):
+        live = replace(live, notes=(*live.notes, Phrase("guard.not-recorded")))
     said = next((each for each in findings if each.cause != UNDETERMINED and _of_devices(each)), None)
     if said is not None and _surer(said, live):
         # What the text says is surer; what the frames hold still names the tensors.

@@ -52,22 +52,22 @@ class Guard:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._recorded.pop().close()
-        if error is not None:
-            self.explain(error)
-            trim(error)
+        with self._recorded.pop():
+            if error is not None:
+                self.explain(error)
+                trim(error)
 
     def __call__(self, function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
         """The function, guarded."""
 
         @functools.wraps(function)
         def guarded(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-            try:
-                with self._recording():
+            with self._recording():
+                try:
                     return function(*args, **kwargs)
-            except Exception as error:
-                self.explain(error)
-                raise
+                except Exception as error:
+                    self.explain(error)
+                    raise
 
         return guarded
 

@@ -166,19 +166,24 @@ def _event(
     names = surroundings.parameter_names(known)
     spoken = surroundings.Names(inwards)
     at_user = surroundings.Names([users[-1][0]]) if users else spoken
-    function = next(
-        (frame.f_code.co_name for frame, _, _ in inner if frame.f_code.co_name in _OPERATORS), None
-    )
-    tensors: list[tuple[str, torch.Tensor]] = met or _tensors(failing, at, inner, function)
+    function = next((name for frame, _, _ in inner if (name := frame.f_code.co_name) in _OPERATORS), None)
+    tensors = met or _tensors(failing, at, inner, function)
     results: tuple[Operand, ...] = ()
     if met is None and function is None and (direct := _direct(failing, at, str(error))) is not None:
         tensors, results = direct
+    keys = [surroundings.identity(tensor) for _, tensor in tensors]
+    operands = tuple(_operand(*pair, names, key) for pair, key in zip(tensors, keys, strict=True))
+    event = _made(error, _operator(str(error), function, at), stack, users, modules, (*operands, *results))
+    if is_recorded():
+        from samedevice.runtime import Recording
+
+        return Recording.event(failing, keep, event, tensors)
     given = _given(modules, inwards)
     outside = _outside_of_modules([frame for frame, _, _ in users], [frame for frame, _, _ in frames])
     held = {surroundings.identity(tensor) for frame in outside for tensor in _held(frame)} - {0}
     operands = tuple(
         replace(
-            _operand(name, tensor, names, key),
+            operand,
             local=spoken.local(key),
             argument=spoken.argument(key),
             holder=spoken.holder(key),
@@ -187,11 +192,15 @@ def _event(
             at_user=at_user.local(key),
             hook=surroundings.owner_hook(known, names.get(key, ())),
         )
-        for name, tensor in tensors
-        for key in [surroundings.identity(tensor)]
+        for operand, key in zip(operands, keys, strict=True)
     )
-    operands = (*(_with_source(operand, own[::-1]) for operand in operands), *results)
-    return _made(error, _operator(str(error), function, at), stack, users, modules, operands)
+    return replace(event, operands=(*(_with_source(each, own[::-1]) for each in operands), *results))
+
+
+def is_recorded() -> bool:
+    """Whether the decisions of tensors are kept while the program runs."""
+    runtime = sys.modules.get("samedevice.runtime")
+    return runtime is not None and runtime.Recording.runs()
 
 
 def _made(

@@ -17,13 +17,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from types import FrameType
 from typing import Any, Self
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from samedevice.events import EventKind
+from samedevice.events import Event, EventKind
 from samedevice.provenance import FrameFilter, Site
 from samedevice.runtime.state import (
     CPU,
@@ -43,7 +44,7 @@ from samedevice.runtime.tracking.movers import decision_to_move
 from samedevice.runtime.tracking.refused_statement import Bare, event_at
 
 _COPIES = frozenset(("_to_copy", "copy", "_pin_memory"))
-"""Operators whose result on another device than its tensor's is that tensor, moved."""
+"""Operators whose result is their tensor in another type or place: made where that was."""
 _MAKES = frozenset((Form.FRESH, Form.MIXED))
 """Forms of operators whose results may be new memory."""
 _entered = [0]
@@ -59,6 +60,31 @@ class Recording:
         self._frames = frames
         self._speaks = speaks_of_devices
         self._entered: list[ExitStack] = []
+
+    @staticmethod
+    def runs() -> bool:
+        """Whether decisions are being kept in this process."""
+        return bool(_entered[0])
+
+    @staticmethod
+    def event(
+        frame: FrameType, frames: FrameFilter, known: Event, tensors: Sequence[tuple[str, torch.Tensor]]
+    ) -> Event:
+        """What is recorded of an exception that no operator raised, but a check before one.
+
+        `known` is what its frames tell, `tensors` are its operands that were found there.
+        """
+        named = [(name, tensor, False) for name, tensor in tensors]
+        devices = [raw_device(tensor) for _, tensor in tensors]
+        seen = event_at(frame, frames, known.kind, known.op, known.message, named, devices)
+        recorded = {each.name: each for each in seen.operands}
+        return replace(
+            seen,
+            at=known.at,
+            user_at=known.user_at,
+            stack=known.stack,
+            operands=tuple(recorded.get(each.name, each) for each in known.operands),
+        )
 
     def __enter__(self) -> Self:
         entered = ExitStack()
@@ -142,14 +168,15 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call] # of torch
         operands = list(tensors_in([*args, *kwargs.values()]))
         beside = [tensor for tensor in operands if raw_device(tensor) == device]
         made, moved, decision = site, None, None
+        source = _record_of(operands[0]) if operands and op.short in _COPIES else None
+        if source is not None:
+            made, moved = source.made or site, source.moved
         if beside:
             decision = _inherited(beside)
         elif operands and op.short in _COPIES:
-            source = _record_of(operands[0])
             earlier = source.decision if source is not None else _unseen(raw_device(operands[0]), site)
-            made = site if source is None or source.made is None else source.made
-            moved = site
             decision = decision_to_move(frame, self._frames, device, site, earlier)
+            moved = site
         if decision is None:
             outside = beside and op.short not in HANDED_OUT_BY
             decision = _unseen(device, site) if outside else Decision("created", device, site)
