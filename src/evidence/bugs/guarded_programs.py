@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     programs = (
         sorted((PROGRAMS / "seen").glob("*.py"))[:: options.every]
         if options.folder is None
-        else sorted(options.folder.glob("*.py"))
+        else sorted(options.folder.resolve().glob("*.py"))
     )
     work = partial(_outcome, record=options.record, gpu=options.gpu)
     for program, answer in answers(work, programs, options.jobs, _LIMIT):
