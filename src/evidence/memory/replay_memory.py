@@ -9,8 +9,9 @@ Without a recording it replays those in `measurements/memory/`. `cases`: allocat
 case, the largest of its moments, and the formula beside them for training; `events`: the real program's
 requests given to our allocator, which must ask the driver for the same segments in the same order;
 `operators`: what each keeps and takes in passing; `sequences`: drawn allocations, whose statistics must be
-equal after each step. Exit status 1 where the medians of the cases are beyond 2 % of allocated or 5 % of
-reserved bytes.
+equal after each step; `layouts`: where the driver laid the segments that a program took before it gave one
+back, in a recording of their addresses. Exit status 1 where the medians of the cases are beyond 2 % of
+allocated or 5 % of reserved bytes.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ import json
 import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from evidence.commands import command_parser
 from evidence.places import ROOT
+from samedevice.runtime.state.driver_addresses import DriverAddresses
 
 RECORDINGS = ROOT / "measurements" / "memory"
-PARTS = ("cases", "events", "operators", "sequences")
+PARTS = ("cases", "events", "operators", "sequences", "layouts")
 ALLOCATED, RESERVED = 0.02, 0.05
 """Medians that the cases must keep."""
 
@@ -48,17 +51,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for path in paths:
         recorded = _loaded(path)
         print(f"{path}: {', '.join(f'{key} {value}' for key, value in recorded['machine'].items())}")
-        ours = _ours(options.parts, options.only)
+        replayed = [part for part in options.parts if part in recorded and part != "layouts"]
+        ours = _ours(replayed, options.only)
         found: dict[str, Any] = {}
-        if "cases" in options.parts:
+        if "cases" in options.parts and "cases" in recorded:
             found["cases"] = _cases(recorded.get("cases", {}), ours["cases"])
             good = _summary(found["cases"]) and good
-        if "events" in options.parts:
+        if "events" in options.parts and "cases" in recorded:
             found["events"] = _events(recorded.get("cases", {}), options.only)
-        if "operators" in options.parts:
+        if "operators" in options.parts and "operators" in recorded:
             found["operators"] = _operators(recorded.get("operators", {}), ours["operators"])
-        if "sequences" in options.parts:
+        if "sequences" in options.parts and "sequences" in recorded:
             found["sequences"] = _sequences(recorded.get("sequences", {}), ours["sequences"])
+        if "layouts" in options.parts and "layouts" in recorded:
+            found["layouts"] = layouts(recorded["layouts"], options.only)
         if options.json:
             options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
     return 0 if good else 1
@@ -76,10 +82,9 @@ def _ours(parts: Sequence[str], only: str) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "virtual.json.gz"
-        chosen = [part for part in parts if part != "events"]
-        if chosen:
-            record_memory.main([str(file), "--self-check", "--parts", *chosen, "--only", only])
-        return {**{key: {} for key in PARTS}, **(_loaded(file) if chosen else {})}
+        if parts:
+            record_memory.main([str(file), "--self-check", "--parts", *parts, "--only", only])
+        return {**{key: {} for key in PARTS}, **(_loaded(file) if parts else {})}
 
 
 def _cases(real: dict[str, Any], ours: dict[str, Any]) -> list[dict[str, Any]]:
@@ -249,6 +254,33 @@ def _sequences(real: dict[str, Any], ours: dict[str, Any]) -> list[dict[str, Any
     if rows:
         equal = sum(row["equal"] == row["steps"] for row in rows)
         print(f"sequences: {equal} of {len(rows)} equal at each step")
+    return rows
+
+
+def layouts(real: dict[str, str], only: str = "") -> list[dict[str, Any]]:
+    """Where segments lie: each beside the one before it, and those of one size in which order."""
+    rows: list[dict[str, Any]] = []
+    for name, text in real.items():
+        if only not in name:
+            continue
+        pairs = [word.split("@") for word in text.split()]
+        sizes, seen = [int(size) for size, _ in pairs], [int(at) for _, at in pairs]
+        space = DriverAddresses(1 << 47)
+        ours = [space.take(size) >> 20 for size in sizes]
+        alike = [
+            (seen[one] < seen[other]) == (ours[one] < ours[other])
+            for one, other in combinations(range(len(sizes)), 2)
+            if sizes[one] == sizes[other]
+        ]
+        steps = [seen[at] - seen[at - 1] == ours[at] - ours[at - 1] for at in range(1, len(sizes))]
+        rows.append({"name": name, "steps": [sum(steps), len(steps)], "order": [sum(alike), len(alike)]})
+    beside, lower = (
+        " of ".join(f"{sum(row[key][at] for row in rows):,}" for at in (0, 1)) for key in ("steps", "order")
+    )
+    print(
+        f"layouts of {len(rows)} programs: {beside} segments lie beside the one before as here; of two of "
+        f"one size the same is lower in {lower}"
+    )
     return rows
 
 
