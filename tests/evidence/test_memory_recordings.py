@@ -47,4 +47,4 @@ def test_segments_of_one_size_lie_in_the_order_that_was_seen():
     rows = layouts(dict(list(recorded.items())[::4]))
     alike, pairs = (sum(row["order"][at] for row in rows) for at in (0, 1))
     assert pairs > 50_000
-    assert alike / pairs > 0.98
+    assert alike / pairs > 0.97

@@ -39,7 +39,7 @@ _OF_TWINS = re.compile(
     r"not implemented|convolution_overrideable|Could not run|PrivateUse1|'Twin' object|numpy"
     r"|set the storage of"
 )
-_NO_SUCH_GPU = "invalid device ordinal"
+_NO_SUCH_GPU = re.compile("invalid device (?:ordinal|id)", re.I)
 _NUMBERS = re.compile(r"cuda:(\d+)")
 _LIMIT = 90
 """Seconds that a program may take."""
@@ -129,7 +129,7 @@ def _outcome(program: Path, *, record: bool, gpu: bool) -> dict[str, Any]:
                 not gpu and _OF_TWINS.search(str(error))
             ):
                 return {"left_out": "fail otherwise here"}
-            if gpu and _NO_SUCH_GPU in str(error):
+            if gpu and _NO_SUCH_GPU.search(str(error)):
                 return {"left_out": "need more GPUs"}
         else:
             return {"left_out": "run to their end"}

@@ -41,7 +41,9 @@ def findings_of(
         except ReplayError as reason:
             event = replace(event, notes=(*event.notes, Phrase("replay.none", reason=reason.why)))
     live = judge(event)
-    if live.cause == UNDETERMINED and not (is_recorded() or hasattr(error, "samedevice_event")):
+    if is_recorded() or hasattr(error, "samedevice_event"):
+        return [live]  # why its operands are there is known, and words tell less
+    if live.cause == UNDETERMINED and not replay:
         live = replace(live, notes=(*live.notes, Phrase("guard.not-recorded")))
     said = next((each for each in findings if each.cause != UNDETERMINED and _of_devices(each)), None)
     if said is not None and _surer(said, live):

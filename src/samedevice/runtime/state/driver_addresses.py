@@ -2,9 +2,10 @@
 
 Of free blocks of one size the caching allocator takes the one with the lowest address, so the order of
 segments decides which of them are split. NVIDIA does not document that order. These rules explain which
-blocks programs got on an H100, and were seen there in recorded addresses (`docs/measurements.md`): address space is reserved from the top down, in
-windows of 32 MiB; memory lies at the lowest place that is free in a window; a window without memory is
-given back. The context has reserved some more than it needs, and the first memory is laid there.
+blocks programs got on an H100, and were seen there in recorded addresses (`docs/measurements.md`): address
+space is reserved from the top down, in windows of 32 MiB; memory lies at the lowest place that is free in a
+window; a window without memory is given back. The context has reserved some more than it needs, and the first
+memory is laid there.
 The code of kernels and other libraries' memory lie in the same space; they are left out.
 """
 
