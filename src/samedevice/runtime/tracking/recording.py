@@ -45,8 +45,8 @@ from samedevice.runtime.tracking.refused_statement import Bare, event_at
 
 _COPIES = frozenset(("_to_copy", "copy", "_pin_memory"))
 """Operators whose result is their tensor in another type or place: made where that was."""
-_MAKES = frozenset((Form.FRESH, Form.MIXED))
-"""Forms of operators whose results may be new memory."""
+_makers: dict[Any, Operator | None] = {}
+"""The operators of calls that were seen; None for one whose result is never new memory."""
 _entered = [0]
 """Recordings that run, in all threads."""
 _lock = threading.Lock()
@@ -149,8 +149,8 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call] # of torch
                     self._note_refusal(error, func, args, kwargs, caller())
             raise
         try:
-            op = operator(func)
-            if op.form in _MAKES or op.short in HANDED_OUT_BY:
+            op = _makers[func] if func in _makers else _maker(func)
+            if op is not None:
                 self._note_made(op, args, kwargs, result)
         except Exception:  # a kind of tensor without memory of its own
             return result
@@ -158,14 +158,22 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call] # of torch
 
     def _note_made(self, op: Operator, args: Any, kwargs: Any, result: Any) -> None:
         """Give the memory that an operator made its record."""
-        made_now = [result] if result.__class__ is torch.Tensor else tensors_in(result)
-        new = [storage for storage in map(storage_of, made_now) if storage._sd is None]
+        if result.__class__ is torch.Tensor:
+            new = [storage_of(result)]
+        else:
+            new = [storage_of(tensor) for tensor in tensors_in(result)]
+        new = [storage for storage in new if storage._sd is None]
         if not new:
             return
         frame = sys._getframe(1)
         site = self._frames.site(frame)
         device = new[0].device
-        operands = list(tensors_in([*args, *kwargs.values()]))
+        operands: list[torch.Tensor] = []
+        for value in (*args, *kwargs.values()) if kwargs else args:
+            if isinstance(value, torch.Tensor):
+                operands.append(value)
+            elif isinstance(value, (list, tuple)):
+                operands += tensors_in(value)
         beside = [tensor for tensor in operands if raw_device(tensor) == device]
         made, moved, decision = site, None, None
         source = _record_of(operands[0]) if operands and op.short in _COPIES else None
@@ -209,6 +217,13 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call] # of torch
         )
 
 
+def _maker(func: Any) -> Operator | None:
+    op = operator(func)
+    makes = op.form in (Form.FRESH, Form.MIXED) or op.short in HANDED_OUT_BY
+    _makers[func] = op if makes else None
+    return _makers[func]
+
+
 def _record_of(tensor: torch.Tensor) -> Memory | None:
     try:
         record = storage_of(tensor)._sd
@@ -219,12 +234,15 @@ def _record_of(tensor: torch.Tensor) -> Memory | None:
 
 def _inherited(tensors: Sequence[torch.Tensor]) -> Decision | None:
     """The decision of a weight that was placed, or else of the first operand: Note [Decisions]."""
-    first, *others = [(tensor, getattr(_record_of(tensor), "decision", None)) for tensor in tensors]
-    decision: Decision | None = first[1]
-    for tensor, own in others:
-        if own is None or decision is None or decision.how in KEPT_BY_RESULTS:
-            continue
-        if own.how == "placed" or (own.how == "moved" and isinstance(tensor, torch.nn.Parameter)):
+    first = _record_of(tensors[0])
+    decision = None if first is None else first.decision
+    for tensor in tensors[1:]:
+        if decision is None or decision.how in KEPT_BY_RESULTS:
+            break
+        own = None if (record := _record_of(tensor)) is None else record.decision
+        if own is not None and (
+            own.how == "placed" or (own.how == "moved" and isinstance(tensor, torch.nn.Parameter))
+        ):
             decision = own
     return decision
 
