@@ -181,22 +181,20 @@ def _language_model(device: torch.device) -> None:
         optimizer.step()
         optimizer.zero_grad()
 
-    for name, step in (
-        ("a prefill of 2048 tokens", prefill),
-        ("32 tokens", generate),
-        ("a training step", train),
-    ):
+    steps = {"a prefill of 2048 tokens": prefill, "32 tokens": generate, "a training step": train}
+    for name, step in steps.items():
         found: tuple[list[float], list[float]] = [], []
-        step()
-        for _ in range(8):
-            for times, record in zip(found, (False, True), strict=True):
-                with sd.guard(record=record):
-                    torch.cuda.synchronize(device)
-                    begin = time.perf_counter()
-                    step()
-                    torch.cuda.synchronize(device)
-                    times.append(time.perf_counter() - begin)
-        without, with_it = map(statistics.median, found)
-        print(
-            f"{name + ', recorded':44} x{with_it / without:.3f}  ({without * 1e3:.1f} ms without)", flush=True
-        )
+        peaks: tuple[set[int], set[int]] = set(), set()
+        for record in (False, True, *(False, True) * 8):
+            with sd.guard(record=record):
+                torch.cuda.reset_peak_memory_stats(device)
+                torch.cuda.synchronize(device)
+                begin = time.perf_counter()
+                step()
+                torch.cuda.synchronize(device)
+                found[record].append(time.perf_counter() - begin)
+                peaks[record].add(torch.cuda.max_memory_allocated(device))
+        without, with_it = (statistics.median(times[1:]) for times in found)
+        memory = "same peak memory" if max(peaks[0]) == max(peaks[1]) else f"peaks {peaks}"
+        ratio = f"x{with_it / without:.3f}  ({without * 1e3:.1f} ms without; {memory})"
+        print(f"{name + ', recorded':44} {ratio}", flush=True)
