@@ -43,8 +43,6 @@ def findings_of(
     live = judge(event)
     if is_recorded() or hasattr(error, "samedevice_event"):
         return [live]  # why its operands are there is known, and words tell less
-    if live.cause == UNDETERMINED and not replay:
-        live = replace(live, notes=(*live.notes, Phrase("guard.not-recorded")))
     said = next((each for each in findings if each.cause != UNDETERMINED and _of_devices(each)), None)
     if said is not None and _surer(said, live):
         # What the text says is surer; what the frames hold still names the tensors.
@@ -56,7 +54,17 @@ def findings_of(
             reasons=said.reasons,
             cure=said.cure,
         )
-    return [live]
+    return [live if replay else _unrecorded(live)]
+
+
+def _unrecorded(finding: Finding[Phrase]) -> Finding[Phrase]:
+    """Without knowledge of how the blamed operand came there, a cause is a guess, and it says how to know."""
+    blamed = [each for each in finding.operands if finding.guilty in (None, each.name)]
+    known = all(each.parameter or each.made or each.moved for each in blamed)
+    if finding.cause != UNDETERMINED and (known or finding.confidence != "likely"):
+        return finding
+    confidence = "guess" if finding.confidence == "likely" else finding.confidence
+    return replace(finding, confidence=confidence, notes=(*finding.notes, Phrase("guard.not-recorded")))
 
 
 def device_finding(
