@@ -196,6 +196,10 @@ class Operand:
     """How the innermost line of the user's script spells the tensor."""
     gradient: bool = False
     """Whether it is the gradient of a parameter that the frames reach."""
+    parted: str | None = None
+    """The argument of a running module inside the outermost one that it is, or whose decision it inherited,
+    where that module and another argument of the same call are elsewhere.
+    """
     hook: str | None = None
     """Of a parameter or buffer: where the hook of the module that owns it brings it for a call; None without
     such a hook.

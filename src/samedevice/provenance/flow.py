@@ -23,6 +23,7 @@ from samedevice.provenance.assignments import (
     replaces,
     statement_at,
     statements,
+    statements_around,
 )
 from samedevice.provenance.named_devices import looked_up
 from samedevice.provenance.results import NUMBERS, added, attribute_written, follow
@@ -551,7 +552,10 @@ class _Walk:
         self.seen.add(key)
         given = list(reaching(name, frame.scope, here.statement))
         start = getattr(here.statement, "lineno", None)
-        if start is not None and any(each.statement.lineno >= start and each.item is None for each in given):
+        if start is not None and any(
+            each.statement.lineno >= start and each.item is None and not _by_each_in_turn(each, frame.scope)
+            for each in given
+        ):
             self.turned = True
         found = self.of_given(given, here)
         for each in () if here.statement is None else expressions_of(here.statement):
@@ -780,3 +784,13 @@ def returns_both(place: Place, one: str, other: str) -> bool:
                 if {one, other} <= called:
                     return False
     return True
+
+
+def _by_each_in_turn(given: Given, scope: ast.AST) -> bool:
+    """Whether what a loop goes over is called for the value, as layers are: its turns are no steps."""
+    loops = [each for each in statements_around(scope, given.statement) if isinstance(each, ast.For)]
+    turns = {name for loop in loops for name in names_in(loop.target)}
+    return any(
+        isinstance(node, ast.Call) and not turns.isdisjoint(names_in(node.func))
+        for node in ast.walk(given.value)
+    )

@@ -60,10 +60,34 @@ def _detect(failure: Failure) -> Hint | None:
         if failure.activation(operand) or failure.made_inside(operand) or failure.beside_a_layer(operand):
             continue
         if (argument := failure.stayed_behind(operand)) is not None:
+            if failure.weights and argument == failure.event.arguments[0][0]:
+                continue  # the main input at a layer of the model
             came = Phrase("rules.extra-input-on-wrong-device.stayed-behind", operand=argument)
             return Hint(4.9 if _made_by_caller(failure, operand) else 7.5, came, operand.name)
-    looks = (_sent_to_itself, _handed_in, _after_the_model, _forgotten, _given_to_a_package, _sent_for_a_hook)
+    looks = (
+        _parted,
+        _sent_to_itself,
+        _handed_in,
+        _after_the_model,
+        _forgotten,
+        _given_to_a_package,
+        _sent_for_a_hook,
+    )
     return next((hint for look in looks if (hint := look(failure)) is not None), None)
+
+
+def _parted(failure: Failure) -> Hint | None:
+    """An argument of a module inside the model that stayed away, while another argument of the same call came
+    to where the module is: a mask, or what meets a weight there.
+    """
+    for operand in failure.plain:
+        follows = operand.decision is not None and operand.decision.source == "tensor"
+        if operand.parted is None or not (follows or failure.activation(operand)):
+            continue
+        if failure.weights or not failure.activation(operand):
+            key = "rules.extra-input-on-wrong-device.stayed-behind"
+            return Hint(7.6, Phrase(key, operand=operand.parted), operand.name)
+    return None
 
 
 def _made_by_caller(failure: Failure, operand: Operand) -> bool:
@@ -201,6 +225,16 @@ def _after_the_model(failure: Failure) -> Hint | None:
             return Hint(6.2, came, operand.name)
     return None
 
+
+_LOOKS = (
+    _parted,
+    _sent_to_itself,
+    _handed_in,
+    _after_the_model,
+    _forgotten,
+    _given_to_a_package,
+    _sent_for_a_hook,
+)
 
 _CHINESE = """主输入移过去了，附加输入却留在 CPU 或另一块 GPU 上。
 

@@ -120,15 +120,16 @@ def _main_input(failure: Failure) -> Hint | None:
     if not given.lineage:
         argument = called and failure.placed_by_user(given)
     left = failure.made_inside(given) or _moved_inside(given) or failure.flow.sends_to_itself()
-    if weights[0].device == given.device or not argument or left or failure.stayed_behind(given):
+    first = failure.event.arguments[0][0] if failure.event.arguments else None
+    main = given.from_argument in (None, first)
+    behind = failure.stayed_behind(given) is not None and not main
+    if weights[0].device == given.device or not argument or left or behind:
         return None
     near = Phrase(
         "because.away-from-weight",
         operand=failure.written(given),
         weight=weights[-1].parameter or "weight",
     )
-    first = failure.event.arguments[0][0] if failure.event.arguments else None
-    main = given.from_argument in (None, first)
     return Hint(7 if main else 4.8, near, given.name)
 
 

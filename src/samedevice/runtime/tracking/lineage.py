@@ -5,7 +5,7 @@ Made when a statement is refused, so it may take its time. Must guarantee: nothi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -20,6 +20,7 @@ from samedevice.runtime.tracking.values import record_of
 
 _Group = tuple[int, DecisionKind, Site | None, str]
 """The number of a module, and what its weights have in common: how, where and to which device they came."""
+Arguments = Callable[[torch.nn.Module], Sequence[tuple[str, torch.Tensor]]]
 _LONGEST = 8
 """Steps of a chain that are kept."""
 _MOST_PLACEMENTS = 32
@@ -46,6 +47,7 @@ class Lineages:
             self.given.append((name, str(device_of(tensor))))
             if isinstance(record, Memory) and record.decision is not None:
                 self._arguments.setdefault(id(record.decision), name)
+        self._parted: dict[int, str] = {}
         self._states: dict[int, str] = {}
         self._gradients: frozenset[int] = frozenset()
         self._parameters: dict[int, str] = {}
@@ -145,6 +147,26 @@ class Lineages:
         if not isinstance(record, Memory):
             return self._sparse.get(id(tensor))
         return self._arguments.get(id(record.decision))
+
+    def part(self, modules: Sequence[torch.nn.Module], given: Arguments) -> None:
+        """Remember which arguments stayed away from the running `modules` that others came to, by decision.
+
+        `given` tells what a module was called with.
+        """
+        for module in modules:
+            homes = {device_of(each) for each in module.parameters()}
+            arguments = given(module) if len(homes) == 1 else []
+            if not any(device_of(tensor) in homes for _, tensor in arguments):
+                continue
+            for name, tensor in arguments:
+                record = record_of(tensor)
+                if isinstance(record, Memory) and record.decision is not None and record.device not in homes:
+                    self._parted.setdefault(id(record.decision), name)
+
+    def parted(self, tensor: torch.Tensor) -> str | None:
+        """The argument of an inner module that the tensor is or comes from, and that stayed away from it."""
+        record = record_of(tensor)
+        return self._parted.get(id(record.decision)) if isinstance(record, Memory) else None
 
     def _step(self, decision: Decision, *, inherited: bool) -> Step:
         name = self._parameters.get(id(decision))

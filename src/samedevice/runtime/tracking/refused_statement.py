@@ -74,6 +74,7 @@ def event_at(
         given = arguments_of(modules[-1], outwards(frame)) if modules else []
         lineages = Lineages([*modules, *held], given, len(modules))
         lineages.hold(spoken.states, gradients_reached(own, modules))
+        lineages.part(modules[:-1], lambda module: arguments_of(module, outwards(frame)))
         operands = tuple(
             replace(
                 _operand(name, tensor, device, names, spoken, own, lineages, shared.get(key, ())),
@@ -178,6 +179,7 @@ def _operand(
         ingredients=() if known or (memory is not None and memory.moved) else ingredients(tensor, frames),
         gradient=lineages.is_gradient(tensor),
         from_argument=None if known else lineages.argument(tensor),
+        parted=None if known else lineages.parted(tensor),
         lineage=lineages.of(tensor, placed=bool(known)),
     )
     return _with_shared(operand, shared)
