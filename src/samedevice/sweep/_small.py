@@ -18,6 +18,7 @@ from samedevice.sweep._actions import ACTIONS
 from samedevice.sweep._case import Given, Untried
 from samedevice.sweep._inputs import INPUTS, Asked, attempts, labels, with_placeholders
 from samedevice.sweep._shrink import SCALES, Scale, shrunk
+from samedevice.sweep._weights import large_undrawn
 
 _MOST_PARAMETERS = 150_000_000
 """A configuration with more is not built on this computer."""
@@ -128,7 +129,7 @@ def _built(recipe: Recipe, config: Any) -> Any:
     import torch
 
     torch.manual_seed(0)
-    with at_most(_MOST_PARAMETERS):
+    with at_most(_MOST_PARAMETERS), large_undrawn():
         return recipe.build(config).eval()
 
 

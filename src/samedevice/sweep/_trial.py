@@ -28,6 +28,7 @@ from samedevice.sweep._full import MACHINES
 from samedevice.sweep._scripts import script_of
 from samedevice.sweep._small import reason_of
 from samedevice.sweep._state import state_of
+from samedevice.sweep._weights import copied
 
 Told = Callable[[dict[str, Any]], None]
 Document = Callable[[Finding[Phrase]], dict[str, Any]]
@@ -333,9 +334,10 @@ def _same(event: Event) -> tuple[Any, ...]:
 
 def _placed(case: Case, cut: Cut | None) -> Any:
     """A fresh copy of the model where it belongs."""
-    model = copy.deepcopy(case.model)
     if cut is not None and cut.way:
-        return case.offloads[cut.way](model)
+        return case.offloads[cut.way](copy.deepcopy(case.model))
+    stays = cut is not None and _is_offload(cut)
+    model = copy.deepcopy(case.model) if stays else copied(case.model)
     if cut is not None:
         assert case.spread is not None
         return case.spread(model, cut.map)

@@ -1,0 +1,52 @@
+"""Weights of a model that is tried: drawn and copied only where somebody can see their values.
+
+Must guarantee: a copy computes and is placed as the model would be, and leaves the model as it is. A weight
+whose values no virtual GPU holds is zero instead of random, and no run can tell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_DRAWS = ("normal_", "uniform_", "erfinv_")
+"""What initialization spends its time with; the last is half of a truncated normal distribution."""
+
+
+@contextlib.contextmanager
+def large_undrawn() -> Iterator[None]:
+    """What is too large to have values on a virtual GPU becomes zero where it would be drawn."""
+    import torch
+
+    from samedevice.runtime.state import VALUE_LIMIT
+
+    def zero_if_large(draw: Callable[..., Any]) -> Callable[..., Any]:
+        def drawn(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            if tensor.numel() * tensor.element_size() > VALUE_LIMIT and tensor.device.type == "cpu":
+                return tensor.zero_()
+            return draw(tensor, *args, **kwargs)
+
+        return drawn
+
+    with contextlib.ExitStack() as stack:
+        for name in _DRAWS:
+            own = vars(torch.Tensor).get(name)
+            setattr(torch.Tensor, name, zero_if_large(getattr(torch.Tensor, name)))
+            if own is None:
+                stack.callback(delattr, torch.Tensor, name)
+            else:
+                stack.callback(setattr, torch.Tensor, name, own)
+        yield
+
+
+def copied(model: Any) -> Any:
+    """A fresh copy that shares the memory of weights, for where all of them are moved to a GPU."""
+    import torch
+
+    memo = {}
+    for weight in getattr(model, "parameters", tuple)():
+        if type(weight) is torch.nn.Parameter and not vars(weight):
+            memo[id(weight)] = torch.nn.Parameter(weight.detach(), weight.requires_grad)
+    return copy.deepcopy(model, memo)
