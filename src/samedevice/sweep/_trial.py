@@ -118,8 +118,8 @@ class _Trial:
         """Statements that a single GPU has, too."""
         self._unloaded = False
         """Whether it was told that the model does not load."""
-        self._ready: tuple[Cut | None, Any, bool] | None = None
-        """A placed model, where it is cut, and whether it is as it was placed.
+        self._ready: tuple[Cut | None, Any, bool, list[Any]] | None = None
+        """A placed model, where it is cut, whether it is as it was placed, and its state.
 
         One that is not so far only ran.
         """
@@ -197,15 +197,16 @@ class _Trial:
     def _outcome(self, vm: Any, cut: Cut | None, case: Case, action: str) -> tuple[str, str, _Statements]:
         """How a run ended, with the reason, and the statements that it met."""
         used, self._ready = self._ready, None
-        model, fresh = None, True
+        model, fresh, then = None, True, None
         if used is not None and used[0] is cut:
-            _, model, fresh = used
+            _, model, fresh, then = used
         status, reason = "ran", ""
-        before, then = _before(vm, action), None
+        before = _before(vm, action)
         try:
             if model is None:
                 model = _placed(case, cut)
-            then = state_of(model)
+            if then is None:
+                then = state_of(model)
             _call(case, model, action)
         except Untried as error:
             status, reason = "skipped", str(error)
@@ -216,9 +217,10 @@ class _Trial:
         if met and not fresh:
             return self._outcome(vm, cut, case, action)
         if action not in CHANGES_MODEL and then is not None:
-            kept = fresh and then == state_of(model)
+            now = state_of(model)
+            kept = fresh and then == now
             if kept or not met:
-                self._ready = cut, model, kept
+                self._ready = cut, model, kept, now
         return status, reason, statements
 
     def _first(self, event: Event, count: int, statement: str) -> dict[str, Any]:
