@@ -22,11 +22,17 @@ def large_undrawn() -> Iterator[None]:
 
     from samedevice.runtime.state import VALUE_LIMIT
 
+    zeros: dict[int, tuple[Any, int]] = {}
+    """Tensors that are zero already, with their versions; most are drawn twice."""
+
     def zero_if_large(draw: Callable[..., Any]) -> Callable[..., Any]:
         def drawn(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            if tensor.numel() * tensor.element_size() > VALUE_LIMIT and tensor.device.type == "cpu":
-                return tensor.zero_()
-            return draw(tensor, *args, **kwargs)
+            if tensor.numel() * tensor.element_size() <= VALUE_LIMIT or tensor.device.type != "cpu":
+                return draw(tensor, *args, **kwargs)
+            if id(tensor) not in zeros or zeros[id(tensor)][1] != tensor._version:
+                tensor.zero_()
+                zeros[id(tensor)] = tensor, tensor._version
+            return tensor
 
         return drawn
 
