@@ -131,9 +131,7 @@ def test_what_fails_with_a_used_copy_and_not_with_a_fresh_one_did_not_fail(monke
 
 def test_a_copy_that_was_not_found_wrong_is_used_for_the_next_action(monkeypatch):
     made = []
-    monkeypatch.setattr(
-        "samedevice.sweep._trial.copy.deepcopy", lambda model: made.append(1) or Halves(model.meet)
-    )
+    monkeypatch.setattr("samedevice.sweep._trial.copied", lambda model: made.append(1) or Halves(model.meet))
     told_of(right, monkeypatch)
     assert len(made) == 2  # one for a single GPU, one for the cut
 
