@@ -57,3 +57,14 @@ def test_moving_a_copy_leaves_the_model_as_it_was(machine):
     made.table.add_(1)
     assert {each.device.type for each in model.state_dict().values()} == {"cpu"}
     assert all(torch.equal(before[name], each) for name, each in model.state_dict().items())
+
+
+def test_a_pipeline_which_is_no_module_is_copied_whole():
+    class Pipeline:
+        def __init__(self):
+            self.part, self.parameters = torch.nn.Linear(3, 3), {"guidance": 1}
+
+    pipeline = Pipeline()
+    made = copied(pipeline)
+    assert made.parameters == {"guidance": 1}
+    assert made.part.weight.data_ptr() != pipeline.part.weight.data_ptr()

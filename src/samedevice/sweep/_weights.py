@@ -48,11 +48,11 @@ def large_undrawn() -> Iterator[None]:
 
 
 def copied(model: Any) -> Any:
-    """A fresh copy that shares the memory of weights, for where all of them are moved to a GPU."""
+    """A fresh copy that shares the memory of a module's weights, for where all of them go to a GPU."""
     import torch
 
     memo = {}
-    for weight in getattr(model, "parameters", tuple)():
+    for weight in model.parameters() if isinstance(model, torch.nn.Module) else ():
         if type(weight) is torch.nn.Parameter and not vars(weight):
             memo[id(weight)] = torch.nn.Parameter(weight.detach(), weight.requires_grad)
     return copy.deepcopy(model, memo)
