@@ -14,6 +14,7 @@ from samedevice.report import render_finding
 from samedevice.sweep import _actions, _trial
 from samedevice.sweep._case import Case, Full, Untried
 from samedevice.sweep._full import MACHINES
+from samedevice.sweep._placing import with_placement
 from samedevice.sweep._small import Recipe, at_most, smallest
 from samedevice.sweep._state import state_of
 from samedevice.sweep._trial import Asked, try_target
@@ -131,9 +132,7 @@ def test_what_fails_with_a_used_copy_and_not_with_a_fresh_one_did_not_fail(monke
 
 def test_a_copy_that_was_not_found_wrong_is_used_for_the_next_action(monkeypatch):
     made = []
-    monkeypatch.setattr(
-        "samedevice.sweep._trial.copy.deepcopy", lambda model: made.append(1) or Halves(model.meet)
-    )
+    monkeypatch.setattr("samedevice.sweep._trial.copied", lambda model: made.append(1) or Halves(model.meet))
     told_of(right, monkeypatch)
     assert len(made) == 2  # one for a single GPU, one for the cut
 
@@ -227,6 +226,42 @@ def test_inputs_that_no_size_can_take_are_tried_once(monkeypatch):
     wrong = [dimensions for width, dimensions in Picky.calls if dimensions != 4]
     assert 0 < len(wrong) <= 8
     assert [width for width, dimensions in Picky.calls if dimensions == 4].count(8) > 1
+
+
+def test_a_model_goes_to_the_gpu_once_for_all_inputs_that_are_tried(monkeypatch):
+    built, moved = [], []
+    monkeypatch.setattr("samedevice.sweep._small._GPU", "cpu")
+    monkeypatch.setattr(Picky, "to", lambda model, device: moved.append(device) or model, raising=False)
+    monkeypatch.setattr(Picky, "calls", [])
+    smallest(
+        Recipe(Picky, Configuration, lambda config: built.append(config) or Picky(config)),
+        {"hidden_size": 128},
+    )
+    assert len(moved) <= len(built) < len(Picky.calls)
+
+
+def test_each_part_of_a_model_is_measured_once_for_all_budgets():
+    measured = []
+
+    class Placement:
+        @staticmethod
+        def compute_module_sizes(model):
+            measured.append(model)
+            return {"": 8}, {}
+
+        @staticmethod
+        def get_max_memory(memory):
+            raise AssertionError("a GPU was asked, though budgets say it")
+
+        @classmethod
+        def infer_auto_device_map(cls, model, max_memory, no_split_module_classes):
+            cls.compute_module_sizes(model)[0].clear()
+            return {"": int(cls.get_max_memory(max_memory)[0] < cls.compute_module_sizes(model)[0][""])}
+
+    model = Halves(right)
+    case = with_placement(Case(model, {}, {}, "tiny"), Placement)
+    assert [case.infer(model, {0: budget, 1: 99}) for budget in (4, 16)] == [{"": 1}, {"": 0}]
+    assert measured == [model]
 
 
 def built_in(reasons, monkeypatch):

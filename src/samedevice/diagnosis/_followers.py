@@ -6,26 +6,26 @@ operand that has to follow, what it meets next is no mistake of its own: the fir
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from samedevice.diagnosis._judge import verdict_of
 from samedevice.diagnosis._results import made_by
+from samedevice.diagnosis._weigh import Verdict
 from samedevice.events import Event, EventKind
 
 _REFUSED = (EventKind.MISMATCH, EventKind.UNCHECKED)
 
 
-def without_followers(events: Sequence[Event]) -> list[Event]:
-    """The events without those that an earlier one brought about."""
+def without_followers(events: Sequence[Event], verdict_of: Callable[[Event], Verdict]) -> list[Event]:
+    """The events without those that an earlier one brought about, as its verdict says."""
     return [
         event
         for number, event in enumerate(events)
         if event.kind not in _REFUSED
-        or not any(_follows(event, other) for other in events[:number] if other.kind in _REFUSED)
+        or not any(_follows(event, other, verdict_of) for other in events[:number] if other.kind in _REFUSED)
     ]
 
 
-def _follows(event: Event, earlier: Event) -> bool:
+def _follows(event: Event, earlier: Event, verdict_of: Callable[[Event], Verdict]) -> bool:
     tensors = [each for each in event.operands if each.dtype]
     results = [each for each in tensors if each.role is None and made_by(earlier, each)]
     there = {each.device for each in results}

@@ -36,11 +36,16 @@ def _verdict(failure: Failure) -> Verdict:
     return decide(weigh_event(failure), LIKELY_OF_EVENT)
 
 
-def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Phrase]:
-    """The finding that `event` amounts to, seen `count` times, on `ranks` of a launch."""
+def judge(
+    event: Event, count: int = 1, ranks: Sequence[int] = (), verdict: Verdict | None = None
+) -> Finding[Phrase]:
+    """The finding that `event` amounts to, seen `count` times, on `ranks` of a launch.
+
+    `verdict` is what `verdict_of` said of it, where it was asked.
+    """
     row = code_for(event.kind)
     failure = Failure(event, launched=bool(ranks))
-    verdict = _toward_result(failure, _verdict(failure))
+    verdict = verdict or _toward_result(failure, _verdict(failure))
     foreign = row.kind is EventKind.UNCHECKED and of_another_library(event.op)
     values: dict[str, Value] = {
         "op": short_operator(event.op),

@@ -15,13 +15,15 @@ from samedevice.events import Event, EventKind, Operand
 
 def with_results(events: Sequence[Event]) -> list[Event]:
     """The events, each with the device on which its result was needed, where a later one tells it."""
-    refused = (EventKind.MISMATCH, EventKind.UNCHECKED)
-    return [
-        replace(event, needed_on=_needed_on(event, events[number + 1 :]))
-        if event.kind in refused and event.needed_on is None
-        else event
-        for number, event in enumerate(events)
-    ]
+    return [_with_result(event, events[number + 1 :]) for number, event in enumerate(events)]
+
+
+def _with_result(event: Event, later: Sequence[Event]) -> Event:
+    """The very event where nothing tells more of it."""
+    if event.kind not in (EventKind.MISMATCH, EventKind.UNCHECKED) or event.needed_on is not None:
+        return event
+    needed_on = _needed_on(event, later)
+    return event if needed_on is None else replace(event, needed_on=needed_on)
 
 
 def _needed_on(event: Event, later: Iterable[Event]) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -246,8 +246,13 @@ def make(form: Mapping[str, Any], sizes: Sizes) -> Any:
     raise AssertionError(f"inputs.toml fills nothing by {form['fill']!r}")
 
 
-def with_placeholders(model: Any, config: Any, given: Given) -> Given:
-    """The same inputs with as many tokens in the text as pictures and sounds need places."""
+def with_placeholders(
+    model: Any, config: Any, given: Given, to_host: Callable[[], object] = lambda: None
+) -> Given:
+    """The same inputs with as many tokens in the text as pictures and sounds need places.
+
+    `to_host` is called before the model is asked how many those are, with inputs on the host.
+    """
     import torch
 
     ids = given.get("input_ids")
@@ -265,6 +270,7 @@ def with_placeholders(model: Any, config: Any, given: Given) -> Given:
         method = _method(model, row["method"])
         if not sources or token is None or method is None:
             continue
+        to_host()
         with torch.no_grad():
             count = _count(method(**_accepted(method, sources)))
         if count:

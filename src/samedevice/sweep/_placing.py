@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -26,9 +27,12 @@ def with_placement(
     """
     blocks = tuple(no_split)
     case.no_split = blocks
+    sized = _sized_once(placement)
 
     def infer(model: Any, memory: Mapping[Any, int]) -> dict[str, Any]:
-        return inferred(placement, model, memory, blocks)
+        # What is free is asked of no GPU where budgets say it: they are all smaller.
+        with _replaced(placement, get_max_memory=dict, compute_module_sizes=sized):
+            return inferred(placement, model, memory, blocks)
 
     def sizes(model: Any) -> Mapping[str, int]:
         return module_sizes(placement, model)
@@ -45,19 +49,40 @@ def with_placement(
     return case
 
 
+def _without_clearing() -> contextlib.AbstractContextManager[None]:
+    """Not after each weight that moves: nobody asks how much a tiny model reserves.
+
+    Older releases empty the cache of CUDA themselves.
+    """
+    modeling = importlib.import_module("accelerate.utils.modeling")
+    return _replaced(modeling, clear_device_cache=lambda *_, **__: None)
+
+
 @contextlib.contextmanager
-def _without_clearing() -> Iterator[None]:
-    """Not after each weight that moves: nobody asks how much a tiny model reserves."""
-    modeling: Any = importlib.import_module("accelerate.utils.modeling")
-    found = getattr(modeling, "clear_device_cache", None)
-    if found is None:  # older releases empty the cache of CUDA themselves
-        yield
-        return
-    modeling.clear_device_cache = lambda *_, **__: None
+def _replaced(module: Any, **functions: Any) -> Iterator[None]:
+    """With other functions in a module, as far as it has them."""
+    found = {name: getattr(module, name) for name in functions if hasattr(module, name)}
+    for name in found:
+        setattr(module, name, functions[name])
     try:
         yield
     finally:
-        modeling.clear_device_cache = found
+        for name, own in found.items():
+            setattr(module, name, own)
+
+
+def _sized_once(placement: Any) -> Callable[..., Any]:
+    """Its `compute_module_sizes`, which measures each part of a model once for all budgets."""
+    measured: dict[Any, tuple[Any, Any]] = {}
+    measure = placement.compute_module_sizes
+
+    def sized(model: Any, *args: Any, **options: Any) -> Any:
+        key = id(model), args, tuple(sorted(options.items()))
+        if key not in measured:
+            measured[key] = model, measure(model, *args, **options)
+        return copy.deepcopy(measured[key][1])
+
+    return sized
 
 
 def inferred(placement: Any, model: Any, memory: Mapping[Any, int], blocks: Iterable[str]) -> dict[str, Any]:
@@ -82,7 +107,9 @@ def loaded_case(model_class: Any, made: Made, spreadable: Callable[[Case], Case]
     case = spreadable(Case(made.model, made.inputs, made.labels, size_of(made.scale)))
 
     def load(mode: str, max_memory: Mapping[Any, int]) -> Any:
-        placed = model_class.from_pretrained(case.saved(), device_map=mode, max_memory=dict(max_memory))
+        folder = case.saved()
+        with _without_clearing():
+            placed = model_class.from_pretrained(folder, device_map=mode, max_memory=dict(max_memory))
         return placed.eval()
 
     case.load = load

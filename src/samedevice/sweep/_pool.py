@@ -7,13 +7,14 @@ however it does, no worker stays.
 from __future__ import annotations
 
 import json
+import os
 import queue
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -37,6 +38,7 @@ class Order:
     language: str
     python: str = sys.executable
     environment: Mapping[str, str] | None = None
+    """That of this process where it is None."""
     versions: Mapping[str, str] | None = None
     """What the process that listed the targets has; every worker must have the same."""
 
@@ -64,7 +66,7 @@ class Told:
 class Pool(Protocol):
     """What tries targets."""
 
-    def run(self, order: Order, names: Iterable[str], known: set[str]) -> Iterator[Told]:
+    def run(self, order: Order, names: Iterable[str], known: set[str]) -> Generator[Told, None, None]:
         """Try them; each comes out once, in the order in which they end.
 
         Findings whose marks are in `known`, which grows meanwhile, are not made again.
@@ -99,7 +101,7 @@ class LocalPool:
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
 
-    def run(self, order: Order, names: Iterable[str], known: set[str]) -> Iterator[Told]:
+    def run(self, order: Order, names: Iterable[str], known: set[str]) -> Generator[Told, None, None]:
         """See `Pool`."""
         waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
         total = 0
@@ -108,8 +110,9 @@ class LocalPool:
             total += 1
         results: queue.SimpleQueue[Told | BaseException] = queue.SimpleQueue()
         stop = threading.Event()
+        live: list[Worker] = []
         threads = [
-            threading.Thread(target=_work, args=(order, waiting, results, stop, known), daemon=True)
+            threading.Thread(target=_work, args=(order, waiting, results, stop, known, live), daemon=True)
             for _ in range(min(self._jobs, total))
         ]
         for thread in threads:
@@ -122,15 +125,20 @@ class LocalPool:
                 yield result
         finally:
             stop.set()
+            for worker in list(live):  # one that comes later sees that it is to stop
+                worker.kill()
             for thread in threads:
                 thread.join(10)
 
 
-def _work(order: Order, waiting: Any, results: Any, stop: threading.Event, known: set[str]) -> None:
+def _work(
+    order: Order, waiting: Any, results: Any, stop: threading.Event, known: set[str], live: list[Worker]
+) -> None:
     """Feed one worker after the other until nothing waits."""
     try:
         while not stop.is_set() and not waiting.empty():
             with Worker(order, "try") as worker:
+                live.append(worker)
                 for told in _fed(worker, waiting, stop, known):
                     results.put(told)
     except BaseException as error:  # told to the thread that waits
@@ -138,6 +146,8 @@ def _work(order: Order, waiting: Any, results: Any, stop: threading.Event, known
 
 
 def _fed(worker: Worker, waiting: Any, stop: threading.Event, known: set[str]) -> Iterator[Told]:
+    if stop.is_set():
+        return
     worker.make_ready()
     told_it: set[str] = set()
     while not stop.is_set():
@@ -168,7 +178,8 @@ class Worker:
     def __enter__(self) -> Worker:
         self._folder = tempfile.mkdtemp(prefix="samedevice-sweep-")
         self._errors = (Path(self._folder) / "stderr").open("w+b")
-        environment = {**(self._order.environment or {}), "TMPDIR": self._folder}
+        own = self._order.environment
+        environment = {**(os.environ if own is None else own), "TMPDIR": self._folder}
         self._process = subprocess.Popen(
             [self._order.python, "-m", _ENTRY],
             stdin=subprocess.PIPE,
@@ -182,8 +193,12 @@ class Worker:
         self._write(self._order.line(self._job))
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def kill(self) -> None:
+        """End it while another thread waits for what it says."""
         self._process.kill()
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:

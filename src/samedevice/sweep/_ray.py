@@ -10,7 +10,7 @@ import importlib
 import os
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ class RayPool:
         self._address = None if address == "ray" else address
         self._jobs = jobs
 
-    def run(self, order: Order, names: Iterable[str], known: set[str]) -> Iterator[Told]:
+    def run(self, order: Order, names: Iterable[str], known: set[str]) -> Generator[Told, None, None]:
         """See `Pool`."""
         waiting = deque(names)
         if not waiting:

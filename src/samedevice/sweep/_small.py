@@ -18,6 +18,7 @@ from samedevice.sweep._actions import ACTIONS
 from samedevice.sweep._case import Given, Untried
 from samedevice.sweep._inputs import INPUTS, Asked, attempts, labels, with_placeholders
 from samedevice.sweep._shrink import SCALES, Scale, shrunk
+from samedevice.sweep._weights import large_undrawn
 
 _MOST_PARAMETERS = 150_000_000
 """A configuration with more is not built on this computer."""
@@ -128,7 +129,7 @@ def _built(recipe: Recipe, config: Any) -> Any:
     import torch
 
     torch.manual_seed(0)
-    with at_most(_MOST_PARAMETERS):
+    with at_most(_MOST_PARAMETERS), large_undrawn():
         return recipe.build(config).eval()
 
 
@@ -176,16 +177,23 @@ def _ran(
     Attempts that cannot run in any size become `hopeless`, and are not made again.
     """
     asked = _asked(recipe)
-    first = ""
+    first, there = "", False
+
+    def to_host() -> None:
+        nonlocal there
+        model.to("cpu")
+        there = False
+
     for number, given in enumerate(attempts(asked, config, whole=whole)):
         if (whole, number) in hopeless:
             continue
         if missing := [name for name in asked.required if name not in given]:
             return f"nothing is known to give for {', '.join(missing)}"
         try:
-            model.to("cpu")
-            inputs = with_placeholders(model, config, given)
-            model.to(_GPU)
+            inputs = with_placeholders(model, config, given, to_host)
+            if not there:
+                model.to(_GPU)
+                there = True
             ACTIONS["loss"](model, _on_gpu(inputs), {})
         except Exception as error:  # anything: it is foreign code
             first = first or reason_of(error)

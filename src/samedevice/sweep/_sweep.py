@@ -8,6 +8,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -90,15 +91,17 @@ def sweep(
     missing = [name for name, mark in prints.items() if done.get(name) not in (mark, mark + _recipes())]
     known = _known(store.targets(environment, [name for name in done if name not in missing]))
     runs, statements, slowest = 0, set[str](), ("", 0.0)
-    for number, told in enumerate(pool.run(order, missing, known), 1):
-        target = Target(told.name, environment, told.how, told.seconds, told.peak, told.lines)
-        again = "" if any(target.of_kind("built")) else _recipes()
-        store.keep(target, prints[told.name] + again)
-        runs += sum(1 for _ in target.of_kind("run"))
-        statements |= {each["statement"] for each in target.of_kind("finding")}
-        slowest = max(slowest, (told.name.rpartition(":")[2], told.seconds), key=lambda pair: pair[1])
-        passed = time.monotonic() - began
-        tell(Progress(number, len(missing) - number, runs, len(statements), passed, *slowest))
+    # Closed here: who keeps an exception, as notebooks do, keeps this frame and would keep the workers.
+    with closing(pool.run(order, missing, known)) as tried:
+        for number, told in enumerate(tried, 1):
+            target = Target(told.name, environment, told.how, told.seconds, told.peak, told.lines)
+            again = "" if any(target.of_kind("built")) else _recipes()
+            store.keep(target, prints[told.name] + again)
+            runs += sum(1 for _ in target.of_kind("run"))
+            statements |= {each["statement"] for each in target.of_kind("finding")}
+            slowest = max(slowest, (told.name.rpartition(":")[2], told.seconds), key=lambda pair: pair[1])
+            passed = time.monotonic() - began
+            tell(Progress(number, len(missing) - number, runs, len(statements), passed, *slowest))
     targets = tuple(store.targets(environment, prints))
     return Swept(
         order.package,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from samedevice.diagnosis import judge, verdict_of, with_results, without_followers
+from samedevice.diagnosis import Verdict, judge, verdict_of, with_results, without_followers
 from samedevice.events import Event, EventKind
 from samedevice.findings import Finding
 from samedevice.machines import Machine, parse_machine
@@ -28,6 +28,7 @@ from samedevice.sweep._full import MACHINES
 from samedevice.sweep._scripts import script_of
 from samedevice.sweep._small import reason_of
 from samedevice.sweep._state import state_of
+from samedevice.sweep._weights import copied
 
 Told = Callable[[dict[str, Any]], None]
 Document = Callable[[Finding[Phrase]], dict[str, Any]]
@@ -113,12 +114,13 @@ class _Trial:
         self._found: dict[str, str] = {}
         """Each new statement that a cut met, and the action that met it first."""
         self._failed: dict[str, str] = {}
+        self._verdicts = _Verdicts()
         self._alone: set[str] = set()
         """Statements that a single GPU has, too."""
         self._unloaded = False
         """Whether it was told that the model does not load."""
-        self._ready: tuple[Cut | None, Any, bool] | None = None
-        """A placed model, where it is cut, and whether it is as it was placed.
+        self._ready: tuple[Cut | None, Any, bool, list[Any]] | None = None
+        """A placed model, where it is cut, whether it is as it was placed, and its state.
 
         One that is not so far only ran.
         """
@@ -196,40 +198,43 @@ class _Trial:
     def _outcome(self, vm: Any, cut: Cut | None, case: Case, action: str) -> tuple[str, str, _Statements]:
         """How a run ended, with the reason, and the statements that it met."""
         used, self._ready = self._ready, None
-        model, fresh = None, True
+        model, fresh, then = None, True, None
         if used is not None and used[0] is cut:
-            _, model, fresh = used
+            _, model, fresh, then = used
         status, reason = "ran", ""
-        before, then = _before(vm, action), None
+        before = _before(vm, action)
         try:
             if model is None:
                 model = _placed(case, cut)
-            then = state_of(model)
+            if then is None:
+                then = state_of(model)
             _call(case, model, action)
         except Untried as error:
             status, reason = "skipped", str(error)
         except Exception as error:  # anything: it is foreign code
             status, reason = "failed", f"{type(error).__name__}: {error}"[:300]
-        statements = _since(vm, before)
+        statements = self._verdicts.since(vm, before)
         met = bool(statements) or status == "failed"
         if met and not fresh:
             return self._outcome(vm, cut, case, action)
         if action not in CHANGES_MODEL and then is not None:
-            kept = fresh and then == state_of(model)
+            now = state_of(model)
+            kept = fresh and then == now
             if kept or not met:
-                self._ready = cut, model, kept
+                self._ready = cut, model, kept, now
         return status, reason, statements
 
     def _first(self, event: Event, count: int, statement: str) -> dict[str, Any]:
         """What is told of a statement that this target had not met; where it is known, its root alone."""
         # What repairs it is looked for only where it may be new: that takes longest.
-        judged = None if statement in self._told_before else judge(event, count)
-        root = root_of(event, verdict_of(event) if judged is None else judged)
+        verdict = self._verdicts.of(event)
+        judged = None if statement in self._told_before else judge(event, count, verdict=verdict)
+        root = root_of(event, judged or verdict)
         self._met[statement] = mark_of(statement, root) not in self._known
         if not self._met[statement]:
             return {"kind": "met", "statement": statement, "root": root}
         return {"kind": "finding", "statement": statement, "root": root,
-                "document": self._document(judged or judge(event, count))}  # fmt: skip
+                "document": self._document(judged or judge(event, count, verdict=verdict))}  # fmt: skip
 
     def _confirm(self, vm: Any, spec: str, case: Case, found: dict[str, tuple[Cut, str]]) -> None:
         """Load what was found again as a user would: by a mode and budgets alone."""
@@ -263,15 +268,15 @@ class _Trial:
             if not self._unloaded:
                 self._tell({"kind": "unloaded", "mode": mode, "reason": reason_of(error)})
             self._unloaded = True
-            return _since(vm, before)
+            return self._verdicts.since(vm, before)
         with contextlib.suppress(Exception):  # the run before told what it is
             _call(case, model, action)
-        return _since(vm, before)
+        return self._verdicts.since(vm, before)
 
 
 def _met_in_full(vm: Any, full: Full, actions: Iterable[str]) -> tuple[set[str], str]:
     """The statements that a model of full size meets, and why it did not run, where it did not."""
-    met, reason = set[str](), ""
+    met, reason, verdicts = set[str](), "", _Verdicts()
     try:
         model = full.load()
     except Exception as error:  # foreign code
@@ -287,7 +292,7 @@ def _met_in_full(vm: Any, full: Full, actions: Iterable[str]) -> tuple[set[str],
             except Exception as error:  # other inputs may do
                 reason = reason_of(error)
                 continue
-            met |= set(_since(vm, before))
+            met |= set(verdicts.since(vm, before))
             ran = True
             break
         if not ran:
@@ -311,20 +316,32 @@ def _before(vm: Any, action: str) -> list[int]:
     return list(vm.event_counts)
 
 
-def _since(vm: Any, before: list[int]) -> _Statements:
-    """What was met since the events had these counts, without what only follows from something before it."""
-    counts = list(vm.event_counts)
-    more: dict[tuple[Any, ...], int] = {}
-    events = []
-    for place, event in enumerate(list(vm.events)):
-        often = counts[place] - (before[place] if place < len(before) else 0)
-        if often > 0 and event.kind in _TOLD:
-            events.append(event)
-            more[_same(event)] = often
-    met: _Statements = {}
-    for event in without_followers(with_results(events)):
-        met.setdefault(statement_of(event), (event, more[_same(event)]))
-    return met
+class _Verdicts:
+    """What is said of events, which a machine keeps from run to run."""
+
+    def __init__(self) -> None:
+        self._said: dict[int, tuple[Event, Verdict]] = {}
+
+    def of(self, event: Event) -> Verdict:
+        """The verdict of the very event."""
+        if id(event) not in self._said:
+            self._said[id(event)] = event, verdict_of(event)
+        return self._said[id(event)][1]
+
+    def since(self, vm: Any, before: list[int]) -> _Statements:
+        """What was met since the events had these counts, without what only follows from something before."""
+        counts = list(vm.event_counts)
+        more: dict[tuple[Any, ...], int] = {}
+        events = []
+        for place, event in enumerate(list(vm.events)):
+            often = counts[place] - (before[place] if place < len(before) else 0)
+            if often > 0 and event.kind in _TOLD:
+                events.append(event)
+                more[_same(event)] = often
+        met: _Statements = {}
+        for event in without_followers(with_results(events), self.of):
+            met.setdefault(statement_of(event), (event, more[_same(event)]))
+        return met
 
 
 def _same(event: Event) -> tuple[Any, ...]:
@@ -333,9 +350,10 @@ def _same(event: Event) -> tuple[Any, ...]:
 
 def _placed(case: Case, cut: Cut | None) -> Any:
     """A fresh copy of the model where it belongs."""
-    model = copy.deepcopy(case.model)
     if cut is not None and cut.way:
-        return case.offloads[cut.way](model)
+        return case.offloads[cut.way](copy.deepcopy(case.model))
+    stays = cut is not None and _is_offload(cut)
+    model = copy.deepcopy(case.model) if stays else copied(case.model)
     if cut is not None:
         assert case.spread is not None
         return case.spread(model, cut.map)

@@ -161,7 +161,8 @@ def _die_with_parent() -> None:
 def _quiet() -> None:
     warnings.simplefilter("ignore")
     os.environ.update(TRANSFORMERS_VERBOSITY="error", HF_HUB_OFFLINE="1", HF_HUB_DISABLE_PROGRESS_BARS="1",
-                      TQDM_DISABLE="1", TOKENIZERS_PARALLELISM="false")  # fmt: skip
+                      TQDM_DISABLE="1", TOKENIZERS_PARALLELISM="false",
+                      HF_DEACTIVATE_ASYNC_LOAD="1")  # fmt: skip
 
 
 def _warm_up() -> None:

@@ -10,7 +10,7 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TypeGuard
 
@@ -35,11 +35,9 @@ class Script:
         try:
             if not path.is_file() or path.stat().st_size > _LARGEST:
                 return None
-            script = cls(file, content(file).decode("utf-8"))  # line ends as they are
-            _ = script.tree
+            return _parsed(file, content(file).decode("utf-8"))  # line ends as they are
         except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
             return None
-        return script
 
     @cached_property
     def tree(self) -> ast.Module:
@@ -253,6 +251,14 @@ def _ends(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
     """Line and column of a node's start and end."""
     line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
     return (line, column), (getattr(node, "end_lineno", line), getattr(node, "end_col_offset", column))
+
+
+@lru_cache(maxsize=4)
+def _parsed(file: str, source: str) -> Script:
+    """A script with its tree; several findings of a run lie in one file."""
+    script = Script(file, source)
+    _ = script.tree
+    return script
 
 
 def lines_of(source: str) -> list[str]:
