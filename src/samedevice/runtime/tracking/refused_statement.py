@@ -85,16 +85,15 @@ def event_at(
             for key in [identity(tensor)]
         )
         module = name_of(modules)
-    places = [_place(each) for each in own]
     return Event(
         kind=kind,
         op=op,
         message=message,
-        at=places[0] if places else Place("<unknown>", 0, "<unknown>"),
+        at=_place(own[0]) if own else Place("<unknown>", 0, "<unknown>"),
         user_at=None if user is None else _place(user),
         module=module,
         operands=(*operands, *(Operand(name, str(device), (), "") for name, device in bare)),
-        stack=tuple(reversed(places)),
+        stack=tuple(map(_place, reversed(own))),
         running=around[0],
         device_map=around[1],
         versions=versions(),
