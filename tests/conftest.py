@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.virtual import machine as machine_of
-from tests.warm_python import warm_python
+from tests.warm_python import CHILDREN, warm_python
 
 # Tests interrupt the programs that they start. A suite that a shell started in the background would hand down
 # that Ctrl-C is ignored.
@@ -47,6 +47,12 @@ def warm_executable():
 def warm(warm_executable, monkeypatch):
     """`sys.executable` is such a Python: for tests that start many and are not about the start."""
     monkeypatch.setattr(sys, "executable", warm_executable)
+
+
+@pytest.fixture
+def warm_children(warm_executable, warm, monkeypatch):
+    """The same for what these start themselves, such as a launcher and its ranks."""
+    monkeypatch.setenv(CHILDREN, warm_executable)
 
 
 @pytest.fixture
