@@ -36,7 +36,7 @@ types: $(VENV)/.installed-dev
 	$(RUN) -m mypy
 
 tests: $(VENV)/.installed-dev
-	$(RUN) -m pytest -q -n $(WORKERS)
+	$(RUN) -m pytest -q -n $(WORKERS) --dist worksteal
 
 format: $(VENV)/.installed-dev ## Format the code
 	$(RUN) -m ruff format

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from pathlib import Path
@@ -17,6 +18,9 @@ from tests.warm_python import CHILDREN, warm_python
 # that Ctrl-C is ignored.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Programs that tests start may keep what they compile: hundreds of them would compile the same files again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_collection_finish():

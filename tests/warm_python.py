@@ -62,7 +62,7 @@ while words[:1] in (["-u"], ["-B"]):
     words.pop(0)
 options = not words or words[0][0] == "-" and words[0][:2] not in ("-c", "-m")
 settings = {{name: value for name, value in os.environ.items() if name.startswith("PYTHON")}}
-for name in ("PYTHONPATH", *{ignored!r}):
+for name in ("PYTHONPATH", "PYTHONIOENCODING", *{ignored!r}):
     settings.pop(name, None)
 if options or settings:
     os.execv({executable!r}, [{executable!r}, *sys.argv[1:]])
@@ -211,6 +211,10 @@ def _become(asked, streams) -> list[str]:
     sys.orig_argv = [sys.executable, *arguments]
     if "OMP_NUM_THREADS" in environment and "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(int(environment["OMP_NUM_THREADS"]))
+    if encoding := environment.get("PYTHONIOENCODING"):
+        sys.stdin = os.fdopen(0, encoding=encoding, closefd=False)
+        sys.stdout = os.fdopen(1, "w", encoding=encoding, closefd=False)
+        sys.stderr = os.fdopen(2, "w", 1, encoding, "backslashreplace", closefd=False)
     if any(Path(each, "sitecustomize.py").is_file() for each in added):
         sys.modules.pop("sitecustomize", None)
         importlib.import_module("sitecustomize")
