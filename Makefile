@@ -25,7 +25,8 @@ help: ## List the targets
 demo: $(VENV)/.installed ## Run a real model's script on eight virtual GPUs
 	@$(RUN) examples/demo.py
 
-test: format-check lint types tests ## Formatting, lint, types and tests
+test: format-check lint ## Formatting, lint, types and tests
+	@$(MAKE) --no-print-directory --jobs 2 types tests
 
 check: test ## The same as `make test`
 
@@ -36,7 +37,7 @@ types: $(VENV)/.installed-dev
 	$(RUN) -m mypy
 
 tests: $(VENV)/.installed-dev
-	$(RUN) -m pytest -q -n $(WORKERS)
+	$(RUN) -m pytest -q -n $(WORKERS) --dist worksteal
 
 format: $(VENV)/.installed-dev ## Format the code
 	$(RUN) -m ruff format

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from pathlib import Path
@@ -11,12 +12,15 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.virtual import machine as machine_of
-from tests.warm_python import warm_python
+from tests.warm_python import CHILDREN, warm_python
 
 # Tests interrupt the programs that they start. A suite that a shell started in the background would hand down
 # that Ctrl-C is ignored.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Programs that tests start may keep what they compile: hundreds of them would compile the same files again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_collection_finish():
@@ -47,6 +51,12 @@ def warm_executable():
 def warm(warm_executable, monkeypatch):
     """`sys.executable` is such a Python: for tests that start many and are not about the start."""
     monkeypatch.setattr(sys, "executable", warm_executable)
+
+
+@pytest.fixture
+def warm_children(warm_executable, warm, monkeypatch):
+    """The same for what these start themselves, such as a launcher and its ranks."""
+    monkeypatch.setenv(CHILDREN, warm_executable)
 
 
 @pytest.fixture

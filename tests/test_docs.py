@@ -155,6 +155,7 @@ def test_notes_and_modules_exist(page):
     [(page, body) for page in PAGES for info, body in fences(page) if info[:2] == ["python", "run"]],
     ids=lambda value: value.name if isinstance(value, Path) else "",
 )
+@pytest.mark.usefixtures("warm")
 def test_snippets_run(page, code, tmp_path):
     done = run(tmp_path, "-c", code)
     assert done.returncode == 0, done.stderr

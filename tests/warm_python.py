@@ -5,8 +5,10 @@
 
 `python` is a small program that hands its arguments, folder, environment and standard streams to the server,
 which forks; it passes signals on and ends with the same status. What differs from a fresh start: modules
-are there that the program did not import. With options or variables of Python's own a fresh one starts, and
-so does what the program starts itself. What a start itself does is tested with `sys.executable`.
+are there that the program did not import, and its number is not that of the small program. With options or
+variables of Python's own a fresh one starts, and so does what the program starts itself, unless the
+environment names the small program as `WARM_CHILDREN`. What a start itself does is tested with
+`sys.executable`.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import fcntl
 import gc
 import importlib
 import json
+import multiprocessing
 import os
 import runpy
 import selectors
@@ -48,13 +51,18 @@ PRELOADED = (
     "_pytest.assertion.rewrite",
 )
 """Where they are installed."""
+CHILDREN = "WARM_CHILDREN"
+"""The variable that names the small program where a program's own Pythons are to be warm, too."""
 _IGNORED = ("PYTHONHASHSEED", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
 """Variables that make no difference here: the seed of hashes is always 0."""
 _CLIENT = """#!{executable} -IS
 import os, sys
-options = not sys.argv[1:] or sys.argv[1][0] == "-" and sys.argv[1][:2] not in ("-c", "-m")
+words = sys.argv[1:]
+while words[:1] in (["-u"], ["-B"]):
+    words.pop(0)
+options = not words or words[0][0] == "-" and words[0][:2] not in ("-c", "-m")
 settings = {{name: value for name, value in os.environ.items() if name.startswith("PYTHON")}}
-for name in ("PYTHONPATH", *{ignored!r}):
+for name in ("PYTHONPATH", "PYTHONIOENCODING", *{ignored!r}):
     settings.pop(name, None)
 if options or settings:
     os.execv({executable!r}, [{executable!r}, *sys.argv[1:]])
@@ -197,12 +205,29 @@ def _become(asked, streams) -> list[str]:
     os.environ.update({**environment, "PYTHONHASHSEED": "0"})
     added = [each for each in environment.get("PYTHONPATH", "").split(os.pathsep) if each]
     sys.path[:] = [*added, *(each for each in sys.path if each not in before and each not in added)]
+    if CHILDREN in environment:
+        sys.executable = environment[CHILDREN]
+        multiprocessing.set_executable(sys.executable)
     sys.orig_argv = [sys.executable, *arguments]
+    if "OMP_NUM_THREADS" in environment and "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(int(environment["OMP_NUM_THREADS"]))
+    if encoding := environment.get("PYTHONIOENCODING"):
+        sys.stdin = os.fdopen(0, encoding=encoding, closefd=False)
+        sys.stdout = os.fdopen(1, "w", encoding=encoding, closefd=False)
+        sys.stderr = os.fdopen(2, "w", 1, encoding, "backslashreplace", closefd=False)
+    if any(Path(each, "sitecustomize.py").is_file() for each in added):
+        sys.modules.pop("sitecustomize", None)
+        importlib.import_module("sitecustomize")
     return arguments
 
 
 def _run(arguments: list[str]) -> None:
     match arguments:
+        case ["-B", *rest]:
+            _run(rest)
+        case ["-u", *rest]:
+            sys.stdout.reconfigure(line_buffering=True)
+            _run(rest)
         case [joined, *rest] if joined.startswith("-m") and len(joined) > 2:
             _run(["-m", joined[2:], *rest])
         case ["-m", module, *rest]:
@@ -233,6 +258,7 @@ def _status(arguments: list[str]) -> int:
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, runpy.__file__):
             trace = trace.tb_next
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
         sys.excepthook(type(error), error, trace)
         return 1
     return 0

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 ROOT = Path(__file__).parents[2]
 TEXT = "RuntimeError: Expected a 'cuda' device type for generator but found 'cpu'\n"
 

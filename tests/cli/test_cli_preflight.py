@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("warm")
+
+FRESH = sys.executable
 ROOT = Path(__file__).parents[2]
 REFUSED = ROOT / "examples" / "preflight" / "refused" / "peft_306"
 CORRECT = ROOT / "examples" / "preflight" / "correct" / "naive_model_parallel"
@@ -133,7 +136,7 @@ def test_the_page_shows_what_is_printed(tmp_path, name, words, options):
 def test_a_closed_standard_output(tmp_path):
     (tmp_path / "a.py").write_text("import torch\n")
     for command in (["preflight", "a.py", "--machine", "2x24GB"], ["explain", "SD101"]):
-        line = shlex.join([sys.executable, "-m", "samedevice", *command])
+        line = shlex.join([FRESH, "-m", "samedevice", *command])
         done = subprocess.run(
             ["sh", "-c", f"{line} >&-"], cwd=tmp_path, capture_output=True, text=True, check=False
         )

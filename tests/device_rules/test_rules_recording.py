@@ -18,6 +18,7 @@ pytest.importorskip("expecttest", reason="torch's own test helpers import it")
 from evidence.engine import recordings, rule_cases
 from evidence.engine.recorders import Worker
 from evidence.engine.recordings import Journals
+from tests.warm_python import CHILDREN, TORCH, warm_python
 
 ROOT = Path(__file__).parents[2]
 LINEAR = "nn.functional.linear"
@@ -28,28 +29,35 @@ def recording(tmp_path):
     return tmp_path / "virtual.json.gz"
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """What a run of the recorder comes to; torch's tables of operators are loaded when it starts."""
+
+    def record(recording: Path, *more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [python, *command(recording, *more)[1:]],
+            cwd=ROOT,
+            env={**environment(), CHILDREN: python},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    with warm_python(tmp_path_factory.mktemp("warm"), (*TORCH, "evidence.engine.rule_cases")) as python:
+        yield record
+
+
 def command(recording: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "evidence", "record-rules", str(recording), "--self-check", *more]
-
-
-def record(recording: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(recording, *more),
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
 
 
 def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 
 
-def test_a_recording_is_made_stopped_and_gone_on_with(recording):
-    stopped = record(recording, "--only", LINEAR, "--minutes", "0")
+def test_a_recording_is_made_stopped_and_gone_on_with(recording, recorded):
+    stopped = recorded(recording, "--only", LINEAR, "--minutes", "0")
     assert stopped.returncode == 4, stopped.stderr
     assert not recording.exists()
     key = f"{LINEAR}|call|0|0|n"
@@ -58,7 +66,7 @@ def test_a_recording_is_made_stopped_and_gone_on_with(recording):
         note(key=key, outcome="crash", type="", message="died of signal 6")
     with journals.of(7).open("a", encoding="utf-8") as file:
         file.write('{"key": "half a li')
-    went_on = record(recording, "--only", LINEAR, "--jobs", "2")
+    went_on = recorded(recording, "--only", LINEAR, "--jobs", "2")
     assert went_on.returncode == 0, went_on.stderr
     assert journals.paths() == []
     found = recordings.load(recording)
@@ -71,7 +79,7 @@ def test_a_recording_is_made_stopped_and_gone_on_with(recording):
         assert json.load(file)["format"] == recordings.FORMAT
 
 
-def test_a_run_that_is_ended_packs_what_it_has_and_another_goes_on(recording):
+def test_a_run_that_is_ended_packs_what_it_has_and_another_goes_on(recording, recorded):
     """One worker is killed from outside first, which says nothing of its case."""
     journals = Journals(recording, virtual=True)
     process = subprocess.Popen(
@@ -91,9 +99,9 @@ def test_a_run_that_is_ended_packs_what_it_has_and_another_goes_on(recording):
     half = recordings.load(recording).results
     assert len(half) >= 3
     recording.unlink()
-    assert record(recording, "--pack").returncode == 4
+    assert recorded(recording, "--pack").returncode == 4
     assert recordings.load(recording).results == half
-    went_on = record(recording, "--only", "linalg")
+    went_on = recorded(recording, "--only", "linalg")
     assert went_on.returncode == 0, went_on.stderr
     whole = recordings.load(recording).results
     assert half.items() <= whole.items()

@@ -51,7 +51,7 @@ def judged(folder, change):
     return json.loads(done.stdout)
 
 
-@pytest.mark.own_process
+@pytest.mark.usefixtures("warm")
 def test_right_copies_are_called_right(tmp_path):
     found = judged(tmp_path, "")
     assert [
@@ -66,7 +66,7 @@ def test_right_copies_are_called_right(tmp_path):
     assert found["findings"] == []
 
 
-@pytest.mark.own_process
+@pytest.mark.usefixtures("warm")
 def test_one_changed_byte_on_one_way_is_found(tmp_path):
     found = judged(tmp_path, "    if destination.device.index == 0:\n        destination[4321] ^= 4\n")
     assert [finding["code"] for finding in found["findings"]] == ["SD327"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,9 @@ import torch
 from torch import nn
 
 import samedevice as sd
+from tests.warm_python import CHILDREN
 
-pytestmark = pytest.mark.usefixtures("warm")
+pytestmark = pytest.mark.usefixtures("warm_children")
 
 SOURCES = str(Path(__file__).parents[2] / "src")
 
@@ -206,7 +208,7 @@ def call_guard(folder, *words):
     return subprocess.run(
         [sys.executable, "-m", "samedevice", "guard", *words],
         cwd=folder,
-        env={"PYTHONPATH": SOURCES, "PATH": "", "LANG": "en_US.UTF-8"},
+        env={"PYTHONPATH": SOURCES, "PATH": "", "LANG": "en_US.UTF-8", CHILDREN: os.environ[CHILDREN]},
         capture_output=True,
         text=True,
         timeout=120,

@@ -15,6 +15,7 @@ import torch
 
 import samedevice as sd
 from samedevice.guards import _ranks
+from tests.warm_python import CHILDREN
 
 SOURCES = str(Path(__file__).parents[2] / "src")
 pytestmark = pytest.mark.skipif(
@@ -115,10 +116,11 @@ with sd.guard():
 
 
 def environment():
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", CHILDREN)}
     return {**kept, "PYTHONPATH": SOURCES, "OMP_NUM_THREADS": "1"}
 
 
+@pytest.mark.usefixtures("warm_children")
 def test_under_torchrun(tmp_path):
     (tmp_path / "job.py").write_text(JOB)
     command = [
@@ -167,6 +169,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.usefixtures("warm")
 def test_the_rank_that_had_the_store_has_died(tmp_path):
     (tmp_path / "job.py").write_text(LONELY)
     with socket.socket() as free:

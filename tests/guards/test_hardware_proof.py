@@ -32,6 +32,7 @@ def test_the_stand_in_carries_no_event():
     assert not hasattr(caught.value, "samedevice_event")
 
 
+@pytest.mark.usefixtures("warm")
 def test_it_wants_a_gpu():
     import torch
 

@@ -13,6 +13,8 @@ pytest.importorskip("pygls")
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 BAD = """\
 import torch
 

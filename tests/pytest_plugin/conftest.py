@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.warm_python import CHILDREN
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -45,11 +47,12 @@ def fresh_suite(installed, pytester):
 
 @pytest.fixture
 def suite(warm_executable, fresh_suite, monkeypatch):
-    """The same in a Python that has torch loaded already."""
+    """The same in a Python that has torch loaded already, and so have its workers."""
 
     def run(source, *options, **files):
         with monkeypatch.context() as only_here:
             only_here.setattr(sys, "executable", warm_executable)
+            only_here.setenv(CHILDREN, warm_executable)
             return fresh_suite(source, *options, **files)
 
     return run

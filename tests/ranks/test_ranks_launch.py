@@ -12,11 +12,18 @@ import pytest
 import torch
 
 from samedevice.torch_versions.adapter import TORCH
+from tests.warm_python import CHILDREN
 
-pytestmark = pytest.mark.usefixtures("warm")
+pytestmark = pytest.mark.usefixtures("warm_children")
 
 SCRIPTS = Path(__file__).parent / "scripts"
 SOURCES = Path(__file__).parents[2] / "src"
+
+
+@pytest.fixture
+def fresh_children(warm_children, monkeypatch):
+    """What the program starts begins without torch: for what its start, its end or its number decides."""
+    monkeypatch.delenv(CHILDREN)
 
 
 def start(folder, *words, **options):
@@ -68,6 +75,7 @@ def test_a_script_checks_itself(tmp_path, script):
     assert (code, out.count("done")) == (0, 2), error
 
 
+@pytest.mark.usefixtures("fresh_children")
 def test_other_children_inherit_the_machine(tmp_path):
     code, _, error = run(
         tmp_path, "--machine", "2x24GB", "--json", "found.json", SCRIPTS / "family.py", "spawn", "fork"
@@ -188,6 +196,7 @@ def test_tensors_of_collectives_that_are_not_on_the_gpu_of_their_group(tmp_path)
     )
 
 
+@pytest.mark.usefixtures("fresh_children")
 def test_a_rank_that_exits_with_a_status_is_a_script_error(tmp_path):
     """A process cannot see the status that it ends with: who waited for it tells."""
     (tmp_path / "family.py").write_text(
@@ -213,6 +222,7 @@ def test_a_rank_that_exits_with_a_status_is_a_script_error(tmp_path):
     assert {each["rank"]: each["status"] for each in document["ranks"]}[1] == "script-error"
 
 
+@pytest.mark.usefixtures("fresh_children")
 def test_interrupt_leaves_nothing_behind(tmp_path):
     launch = ("--machine", "2x24GB", "--json", "found.json", "--launcher", "torchrun", "--nproc", 2)
     process = start(tmp_path, *launch, SCRIPTS / "ends.py", "--sleep")
@@ -271,6 +281,7 @@ def test_groups_bound_to_a_device_split(tmp_path, backend, assumed):
     assert (code, out.split().count("split")) == (0, 1 if assumed else 4), error
 
 
+@pytest.mark.usefixtures("fresh_children")
 def test_a_launch_as_it_is_typed(tmp_path):
     """Options stay the launcher's own; `gpu` counts the virtual ones that an assignment leaves."""
     (tmp_path / "pkg").mkdir()
@@ -316,6 +327,7 @@ def test_wrong_usage(tmp_path, words):
     assert code == 2 and words[-2] in error
 
 
+@pytest.mark.usefixtures("fresh_children")
 def test_asking_for_torch_is_not_importing_it(tmp_path):
     """transformers asks for torch's spec long before it imports it; the machine must be there after the
     import all the same.

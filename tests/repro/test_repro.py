@@ -13,6 +13,7 @@ from evidence.bugs import repro
 ROOT = repro.PROGRAMS.parent
 
 
+@pytest.mark.usefixtures("warm_children")
 def test_every_short_program_does_what_it_must():
     done = subprocess.run(
         [sys.executable, "-m", "evidence", "repro", "--short"],

@@ -13,9 +13,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.warm_python import CHILDREN
+
 pytest.importorskip("transformers")
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm_sweeps(warm_executable):
+    """Sweeps and their workers find torch and transformers loaded."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", warm_executable)
+        patch.setenv(CHILDREN, warm_executable)
+        yield
 
 
 def command(*words):

@@ -11,6 +11,8 @@ import pytest
 
 pytest.importorskip("transformers")
 
+pytestmark = pytest.mark.usefixtures("warm_children")
+
 CODE = """
 import torch
 from transformers import PretrainedConfig, PreTrainedModel
