@@ -136,6 +136,10 @@ class Project:
             return name in self._classes_in(folder, "*.py")
         return name in self._classes_in(_root(source) / source.package.partition(".")[0], "**/*.py")
 
+    def around(self, source: SourceText) -> tuple[Path, str]:
+        """The folder of the files that belong together with a source, and their pattern."""
+        return _around(source)
+
     def named_elsewhere(self, source: SourceText, name: str) -> bool:
         """Whether another file of the package around a source has a name in it."""
         if not source.package:

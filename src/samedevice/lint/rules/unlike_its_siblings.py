@@ -1,0 +1,195 @@
+"""Other functions of the same name send to a device what this one uses as it came.
+
+## What happens
+
+Several functions of a package have one name and one expression in common, such as `_reorder_cache` of several
+models. In the others a part of it is sent to a device first, or made there; in this one it is not.
+
+## Why it fails
+
+Somebody saw that the two need not be on one device, and repaired the others. This one still fails there.
+
+## Example
+
+```python
+import torch
+
+
+class Small:
+    def reorder(self, past: torch.Tensor, beams: torch.Tensor) -> torch.Tensor:
+        return past.index_select(0, beams.to(past.device))
+
+
+class Large:
+    def reorder(self, past: torch.Tensor, beams: torch.Tensor) -> torch.Tensor:
+        return past.index_select(0, beams)
+```
+
+## Use instead
+
+```python
+import torch
+
+
+class Small:
+    def reorder(self, past: torch.Tensor, beams: torch.Tensor) -> torch.Tensor:
+        return past.index_select(0, beams.to(past.device))
+
+
+class Large:
+    def reorder(self, past: torch.Tensor, beams: torch.Tensor) -> torch.Tensor:
+        return past.index_select(0, beams.to(past.device))
+```
+
+## Fix safety
+
+No fix is offered: whether the two can be apart here, too, is for a person to say.
+
+## Known limits
+
+Only expressions that are the same as text are compared, within one package, and no constructors. Whoever
+calls the function may send the tensor before.
+
+## References
+
+- [Tensor.to](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html)
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from samedevice.lint._rule import Hit, LintRule
+from samedevice.lint._siblings import Sent, alike
+from samedevice.lint._source import CALLERS_DECIDE, Around, LintedFile, short
+
+
+def _check(file: LintedFile) -> Iterator[Hit]:
+    if file.is_test or file.source.changes_default:
+        return
+    for function, around in file.source.functions:
+        if function.name in CALLERS_DECIDE or file.runs_on_host(Around(function, around.owner)):
+            continue
+        text = ast.unparse(function)
+        told: set[int] = set()
+        for node, sent in alike(file, function):
+            if node.lineno not in told and not _sends(text, node, sent[0]):
+                told.add(node.lineno)
+                yield _hit(node, sent)
+
+
+def _sends(text: str, node: ast.expr | ast.stmt, sent: Sent) -> bool:
+    """Whether a function says itself where the same is, what it is a part of, or what is made of it."""
+    if "device" in ast.unparse(node).partition("\n")[0]:
+        return True
+    names = [] if sent.made else [sent.text, re.split(r"\W", sent.text)[0]]
+    if isinstance(node, ast.Assign):
+        names += [ast.unparse(each) for each in node.targets]
+    any_of = "|".join(re.escape(name) for name in names if name and name != "self")
+    return bool(any_of) and re.search(rf"(?<![\w.])({any_of})\.(to|cuda|type_as)\(", text) is not None
+
+
+def _hit(node: ast.expr | ast.stmt, others: list[Sent]) -> Hit:
+    first = others[0]
+    key = "sends" if not first.made else "makes"
+    there = RULE.phrase(key, file=first.path.name, line=str(first.line), count=str(len(others)))
+    return Hit(node, {"text": _short(first.text)}, (there,))
+
+
+def _short(text: str) -> str:
+    return short(ast.parse(text), 40)
+
+
+_CHINESE = """同名的其他函数会先把张量送到设备上，这个函数却直接使用。
+
+## 发生了什么
+
+一个包里有几个同名的函数，里面有同一个表达式，例如几个模型各自的 `_reorder_cache`。在其他函数里，表达式的
+一部分先被送到设备上，或者就在设备上创建；在这个函数里没有。
+
+## 为什么会失败
+
+有人发现这两者不一定在同一个设备上，修复了其他几处。这一处在同样的情况下仍然会失败。
+
+## 示例
+
+```python
+import torch
+
+
+class Small:
+    def reorder(self, past: torch.Tensor, beams: torch.Tensor) -> torch.Tensor:
+        return past.index_select(0, beams.to(past.device))
+
+
+class Large:
+    def reorder(self, past: torch.Tensor, beams: torch.Tensor) -> torch.Tensor:
+        return past.index_select(0, beams)
+```
+
+## 应当这样写
+
+```python
+import torch
+
+
+class Small:
+    def reorder(self, past: torch.Tensor, beams: torch.Tensor) -> torch.Tensor:
+        return past.index_select(0, beams.to(past.device))
+
+
+class Large:
+    def reorder(self, past: torch.Tensor, beams: torch.Tensor) -> torch.Tensor:
+        return past.index_select(0, beams.to(past.device))
+```
+
+## 修复是否安全
+
+不提供修复：两者在这里会不会也分开，要由人判断。
+
+## 已知局限
+
+只在一个包之内比较文字相同的表达式，不看构造函数。调用者可能已经事先移动了张量。
+
+## 参考
+
+- [Tensor.to](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html)
+"""
+
+RULE = LintRule(
+    code="SD230",
+    name="unlike-its-siblings",
+    title={
+        "en": "functions of the same name send this to a device first",
+        "zh": "同名函数会先把它送到设备上",
+    },
+    meaning={
+        "en": "what was repaired in the other functions can fail here, too",
+        "zh": "其他函数里修好的问题，这里也可能出现",
+    },
+    cure={
+        "en": "do as the others do, or say why it is not needed here",
+        "zh": "照其他函数的做法写，或者说明这里为什么不需要",
+    },
+    sentences={
+        "headline": {
+            "en": "{text} is used as it is, and functions of the same name send it to a device",
+            "zh": "{text} 被直接使用，而同名的函数会把它送到设备上",
+        },
+        "sends": {
+            "en": "line {line} of {file} sends it; so many places do: {count}",
+            "zh": "{file} 第 {line} 行会移动它；这样做的地方共有 {count} 处",
+        },
+        "makes": {
+            "en": "line {line} of {file} makes it on a device; so many places do: {count}",
+            "zh": "{file} 第 {line} 行在设备上创建它；这样做的地方共有 {count} 处",
+        },
+    },
+    page={"en": __doc__ or "", "zh": _CHINESE},
+    check=_check,
+    cause="extra-input-on-wrong-device",
+    words=("import torch", "from torch"),
+    default=False,
+)
