@@ -20,6 +20,8 @@ _LARGEST = 40
 """Nodes of an expression that is compared: a larger one is hardly written twice."""
 _LEAST = 12
 """Letters of one: a shorter one says nothing."""
+_CROSSES = "copy_"
+"""What takes a tensor of another device."""
 _USERS = (ast.Call, ast.BinOp, ast.Compare, ast.Subscript)
 
 
@@ -162,7 +164,7 @@ def _sent_in(statement: ast.stmt) -> Iterator[tuple[ast.expr | ast.stmt, str, bo
         elif isinstance(node, ast.Call) and called(node) in MAKERS:
             if any(each.arg == "device" for each in node.keywords):
                 yield node, _bare(node), True
-        inside = node if isinstance(node, _USERS) else user
+        inside = node if isinstance(node, _USERS) and called(node) != _CROSSES else user
         waiting += [(each, inside) for each in _own(node)]
 
 
@@ -173,9 +175,10 @@ def _compared(statement: ast.stmt) -> Iterator[ast.expr | ast.stmt]:
     waiting = list(_own(statement))
     while waiting:
         node = waiting.pop()
-        if isinstance(node, _USERS) and len(nodes(node)) <= _LARGEST:
+        operand = sent_by(node)
+        if operand is None and isinstance(node, _USERS) and len(nodes(node)) <= _LARGEST:
             yield node
-        waiting += _own(node)
+        waiting += _own(node if operand is None else operand)
 
 
 def sent_by(node: ast.AST) -> ast.expr | None:
