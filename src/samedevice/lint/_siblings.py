@@ -159,12 +159,14 @@ def _sent_in(statement: ast.stmt) -> Iterator[tuple[ast.expr | ast.stmt, str, bo
     waiting: list[tuple[ast.AST, ast.expr | ast.stmt]] = [(each, statement) for each in _own(statement)]
     while waiting:
         node, user = waiting.pop()
+        if isinstance(node, ast.Call) and called(node) == _CROSSES:
+            continue
         if (operand := sent_by(node)) is not None:
             yield user, _bare(operand), False
         elif isinstance(node, ast.Call) and called(node) in MAKERS:
             if any(each.arg == "device" for each in node.keywords):
                 yield node, _bare(node), True
-        inside = node if isinstance(node, _USERS) and called(node) != _CROSSES else user
+        inside = node if isinstance(node, _USERS) else user
         waiting += [(each, inside) for each in _own(node)]
 
 

@@ -68,12 +68,11 @@ calls the function may send the tensor before.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from samedevice.lint._rule import Hit, LintRule
-from samedevice.lint._siblings import Sent, alike
-from samedevice.lint._source import CALLERS_DECIDE, Around, LintedFile, short
+from samedevice.lint._siblings import Sent, alike, sent_by
+from samedevice.lint._source import CALLERS_DECIDE, Around, Function, LintedFile, called, nodes, short
 
 
 def _check(file: LintedFile) -> Iterator[Hit]:
@@ -84,11 +83,15 @@ def _check(file: LintedFile) -> Iterator[Hit]:
             continue
         if file.runs_on_host(Around(function, around.owner)):
             continue
-        text = ast.unparse(function)
+        placed = _placed(function)
         told: set[int] = set()
         for node, sent in alike(file, function):
             count = len({(each.path, each.begins) for each in sent})
-            if count >= _LEAST and node.lineno not in told and not _sends(text, node, sent[0]):
+            if (
+                count >= _LEAST
+                and node.lineno not in told
+                and _concerns(node, file.statement(node), sent[0], placed)
+            ):
                 told.add(node.lineno)
                 yield _hit(node, sent[0], count)
 
@@ -97,15 +100,33 @@ _LEAST = 2
 """Functions that send it, where one alone may have reasons of its own."""
 
 
-def _sends(text: str, node: ast.expr | ast.stmt, sent: Sent) -> bool:
-    """Whether a function says itself where the same is, what it is a part of, or what is made of it."""
-    if "device" in ast.unparse(node).partition("\n")[0]:
-        return True
-    names = [] if sent.made else [sent.text, re.split(r"\W", sent.text)[0]]
-    if isinstance(node, ast.Assign):
-        names += [ast.unparse(each) for each in node.targets]
-    any_of = "|".join(re.escape(name) for name in names if name and name != "self")
-    return bool(any_of) and re.search(rf"(?<![\w.])({any_of})\.(to|cuda|type_as)\(", text) is not None
+def _placed(function: Function) -> frozenset[str]:
+    """The names of a function that stand in what it sends, and those that it gives what it sends."""
+    found: set[str] = set()
+    for node in nodes(function):
+        sent = [node] if _sends(node) else []
+        if isinstance(node, ast.Assign) and any(map(_sends, nodes(node.value))):
+            sent += node.targets
+        found |= {each.id for inside in sent for each in nodes(inside) if isinstance(each, ast.Name)}
+    return frozenset(found - {"self"})
+
+
+def _sends(node: ast.AST) -> bool:
+    return sent_by(node) is not None or (isinstance(node, ast.Call) and called(node) in _SENDERS)
+
+
+_SENDERS = ("to", "type_as")
+"""What sends something to a device, or may."""
+
+
+def _concerns(
+    node: ast.expr | ast.stmt, statement: ast.stmt | None, sent: Sent, placed: frozenset[str]
+) -> bool:
+    """Whether a function says nothing of where it is what others send, and what is made of it."""
+    told: list[ast.AST] = [ast.parse(sent.text)] if not sent.made else []
+    told += statement.targets if isinstance(statement, ast.Assign) else []
+    names = {each.id for inside in told for each in nodes(inside) if isinstance(each, ast.Name)}
+    return placed.isdisjoint(names) and "device" not in ast.unparse(node).partition("\n")[0]
 
 
 def _hit(node: ast.expr | ast.stmt, sent: Sent, count: int) -> Hit:
