@@ -47,6 +47,8 @@ class Siblings:
     between: dict[tuple[str, str, str], list[Sent]] = field(default_factory=dict)
     """What a statement of its own sends, by the statements before and after it."""
     names: set[str] = field(default_factory=set)
+    kinds: set[tuple[str, str]] = field(default_factory=set)
+    """Of what kind the keys of `used` are, for each name of a function."""
 
     def find(self, name: str, used: str, between: tuple[str, str]) -> list[Sent]:
         """What functions of a name send that is used so, or that stands between two statements."""
@@ -59,15 +61,18 @@ def alike(file: LintedFile, function: Function) -> Iterator[tuple[ast.expr | ast
     name, here = function.name, file.path.absolute()
     if name not in package.names | own.names:
         return
-    for node, used, between in _written(function):
+    kinds = package.kinds | own.kinds if own.kinds else package.kinds
+    for node, used, between in _written(function, kinds):
         sent = [each for each in package.find(name, used, between) if each.path != here]
         sent += [each for each in own.find(name, used, between) if each.begins != function.lineno]
         if sent:
             yield node, sent
 
 
-def _written(function: Function) -> Iterator[tuple[ast.expr | ast.stmt, str, tuple[str, str]]]:
-    """The statements and expressions of a function, each as text, and with the statement before it."""
+def _written(
+    function: Function, kinds: set[tuple[str, str]]
+) -> Iterator[tuple[ast.expr | ast.stmt, str, tuple[str, str]]]:
+    """The statements of a function with those before them, and its expressions of some kinds as text."""
     for block in _blocks(function):
         before = ""
         for statement in block:
@@ -75,7 +80,20 @@ def _written(function: Function) -> Iterator[tuple[ast.expr | ast.stmt, str, tup
             yield statement, "", (before, head)
             before = head
             for node in _compared(statement):
-                yield node, ast.unparse(node), ("", "")
+                if (function.name, _kind(node)) in kinds:
+                    yield node, ast.unparse(node), ("", "")
+
+
+def _kind(node: ast.expr | ast.stmt) -> str:
+    """What is the same of two expressions that are the same: cheaper than their text."""
+    match node:
+        case ast.Assign(targets=[target, *_]):
+            return ast.unparse(target)
+        case ast.BinOp(op=op):
+            return type(op).__name__
+        case ast.Call():
+            return called(node)
+    return type(node).__name__
 
 
 _KEPT: WeakKeyDictionary[Project, dict[Path, Siblings]] = WeakKeyDictionary()
@@ -136,6 +154,7 @@ def _add(found: Siblings, function: Function, path: Path, begins: int) -> None:
                         found.names.add(function.name)
                 elif len(used := _bare(user)) >= _LEAST and len(nodes(user)) <= 2 * _LARGEST:
                     found.used.setdefault((function.name, used), []).append(sent)
+                    found.kinds.add((function.name, _kind(user)))
                     found.names.add(function.name)
 
 
