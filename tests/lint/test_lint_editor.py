@@ -157,6 +157,88 @@ def test_a_saved_file_changes_what_another_says(tmp_path):
     assert after == []
 
 
+KEPT = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.zeros(4)
+
+    def forward(self, x: torch.Tensor):
+        return x + self.table
+"""
+DERIVED = """\
+import torch
+
+from .model import Model
+
+
+class Placed(Model):
+    def __init__(self, device: torch.device):
+        super().__init__()
+        self.table = torch.zeros(4, device=device)
+"""
+GLOBAL = """\
+import torch
+
+STEPS = torch.zeros(4)
+
+
+def shifted(x: torch.Tensor) -> torch.Tensor:
+    return x + STEPS
+"""
+SENDS = "from . import model\n\n\ndef send(device):\n    model.STEPS.data = model.STEPS.to(device)\n"
+IMPORTS = """\
+import torch
+
+from .made import steps
+
+
+def shifted(x: torch.Tensor) -> torch.Tensor:
+    return x + steps(4)
+"""
+MADE = "import torch\n\n\ndef steps(count: int) -> torch.Tensor:\n    return torch.zeros(count)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "saved", "counts"),
+    [
+        (KEPT, "placed.py", DERIVED, (1, 0)),
+        (GLOBAL, "sending.py", SENDS, (1, 0)),
+        (IMPORTS, "made.py", MADE, (0, 1)),
+    ],
+    ids=["derived", "sent", "new"],
+)
+def test_a_saved_file_is_read_anew_by_all_that_look_through_the_package(text, other, saved, counts, tmp_path):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    model, beside = package / "model.py", package / other
+    model.write_text(text)
+
+    async def talk():
+        async with editor(tmp_path) as client:
+            client.open(model, text)
+            found = [len((await client.next()).diagnostics)]
+            for written in (saved, None, saved):
+                if written is None:
+                    beside.unlink()
+                else:
+                    beside.write_text(written)
+                identifier = types.TextDocumentIdentifier(beside.as_uri())
+                client.text_document_did_save(types.DidSaveTextDocumentParams(identifier))
+                told = await client.next()
+                while told.uri != model.as_uri():
+                    told = await client.next()
+                found.append(len(told.diagnostics))
+            return found
+
+    assert asyncio.run(talk()) == [*counts, *counts]
+
+
 def test_comments_settings_and_language(tmp_path):
     settings = tmp_path / "pyproject.toml"
     settings.write_text('[tool.samedevice.lint]\nexclude = ["old"]\n')

@@ -11,8 +11,10 @@ from samedevice.static.tensors.abstract import (
     HOST,
     NUMBER,
     OTHER,
+    PLAIN,
     UNTOLD_VALUE,
     Device,
+    Given,
     Listed,
     Local,
     Method,
@@ -78,6 +80,8 @@ def attribute_of(run: Asking, owner: Object, name: str) -> Any:
             if run.project.given_below(text, name):
                 return UNTOLD_VALUE
             return Tensor(where, value.scalar, value.made, "attribute")
+        case Given() | Method() if any(name in each.sizes for each in lineage):
+            return PLAIN
     return UNTOLD_VALUE if _moved(lineage) else _at_first(run, lineage, given, name)
 
 

@@ -137,7 +137,7 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
     if name in FUNCTIONS["first"] and isinstance(first, Tensor):
         whole = name in METHODS["reduce"] and len(positional) == 1 and not keywords
         scalar = True if whole else None if name in _SHAPES else first.scalar
-        scalar = False if name in _OF_MATRICES else True if name == "trace" else scalar
+        scalar = False if name in _OF_MATRICES | _ALWAYS_SHAPED else True if name == "trace" else scalar
         return Tensor(first.where, scalar, first.made, first.role, first.sized and name not in _SHAPES)
     if name in FUNCTIONS["first_several"] and isinstance(first, Tensor):
         scalar = False if name in _PICKED else None
@@ -343,7 +343,7 @@ def _is_sized(node: ast.Call, given: Sequence[Any]) -> bool:
 
 def _is_shaped(name: str, positional: Sequence[Any]) -> bool:
     """Whether a method gives a tensor with dimensions, of whatever tensor that it takes."""
-    if name in _OF_MATRICES:
+    if name in _OF_MATRICES | _ALWAYS_SHAPED:
         return True
     if not positional or positional == [Items(())]:
         return False
@@ -363,6 +363,8 @@ _KEEP_MASK = frozenset(
     "logical_not expand_as t flip roll any all".split()
 )
 """Methods that give of a mask another mask."""
+_ALWAYS_SHAPED = frozenset(("unsqueeze", "flatten", "ravel"))
+"""What gives a tensor with dimensions also of one that has none."""
 _SHAPELESS = frozenset(
     "contiguous clone detach float long int bool half bfloat16 double clamp clip sqrt rsqrt exp log "
     "logical_not abs neg "

@@ -48,13 +48,21 @@ def _package(path: Path) -> str:
 
 
 class Project:
-    """Finds what an imported name is in the files around one that is read."""
+    """Finds what an imported name is in the files around one that is read.
+
+    Whatever it learnt of files is kept by the object itself, so that a new one reads them anew.
+    """
 
     def __init__(self) -> None:
         self._texts = lru_cache(maxsize=512)(_read)
         self._files = lru_cache(maxsize=96)(self._parsed)
         self._found = lru_cache(maxsize=4096)(self._find)
         self._lineages = lru_cache(maxsize=256)(self._lineage)
+        self._file_of = lru_cache(maxsize=4096)(_file_of)
+        self._sends_data_in = lru_cache(maxsize=4)(_sends_data_in)
+        self._derived_in = lru_cache(maxsize=4)(_derived_in)
+        self._classes_in = lru_cache(maxsize=4)(_classes_in)
+        self._files_naming = lru_cache(maxsize=256)(_files_naming)
 
     def find(self, source: SourceText, dotted: str) -> Local | ClassName | Library:
         """What a full name is: a function or a class of the project, or a library's."""
@@ -100,7 +108,7 @@ class Project:
     def given_below(self, text: ClassText, name: str) -> bool:
         """Whether a class that derives from one, in its package, gives an attribute another value."""
         waiting, known = [text.name], {text.name}
-        below = _derived_in(*_around(text.source))
+        below = self._derived_in(*_around(text.source))
         while waiting:
             for path, derived in below.get(waiting.pop(), ()):
                 if derived not in known:
@@ -114,30 +122,34 @@ class Project:
 
     def sends_data(self, source: SourceText) -> bool:
         """Whether a file of the package gives some tensor other data, which may be elsewhere."""
-        return source.path.is_file() and _sends_data_in(*_around(source))
+        return source.path.is_file() and self._sends_data_in(*_around(source))
 
     def text_of(self, source: SourceText, dotted: str) -> str:
         """The text of the file that a full name is imported from, not parsed; empty where there is none."""
-        path = _file_of(_root(source), dotted.rpartition(".")[0])
+        path = self._file_of(_root(source), dotted.rpartition(".")[0])
         return (self._texts(path) or "") if path is not None else ""
 
     def has_class(self, source: SourceText, name: str) -> bool:
         """Whether any file of the package around a source defines a class of this name."""
         folder = source.path.absolute().parent
         if not source.package:
-            return name in _classes_in(folder, "*.py")
-        return name in _classes_in(_root(source) / source.package.partition(".")[0], "**/*.py")
+            return name in self._classes_in(folder, "*.py")
+        return name in self._classes_in(_root(source) / source.package.partition(".")[0], "**/*.py")
+
+    def around(self, source: SourceText) -> tuple[Path, str]:
+        """The folder of the files that belong together with a source, and their pattern."""
+        return _around(source)
 
     def named_elsewhere(self, source: SourceText, name: str) -> bool:
         """Whether another file of the package around a source has a name in it."""
         if not source.package:
             return False
         folder = _root(source) / source.package.partition(".")[0]
-        return any(path != source.path.absolute() for path in _files_naming(folder, name))
+        return any(path != source.path.absolute() for path in self._files_naming(folder, name))
 
     def _find(self, root: Path, dotted: str, depth: int) -> Local | ClassName | Library:
         home, _, name = dotted.rpartition(".")
-        path = _file_of(root, home)
+        path = self._file_of(root, home)
         source = self._naming(path, name) if path is not None and depth < _DEEPEST else None
         if source is None:
             return Library(dotted)
@@ -147,7 +159,7 @@ class Project:
             return ClassName(source.class_text(source.classes[name]))
         if name in source.imports and source.imports[name] != dotted:
             return self._found(root, source.imports[name], depth + 1)
-        if _file_of(root, dotted) is not None:
+        if self._file_of(root, dotted) is not None:
             return Library(dotted)  # a file of the package: what has all names of others is not searched
         for star in source.stars:
             found = self._found(root, f"{star}.{name}", depth + 1)
@@ -183,7 +195,6 @@ def _around(source: SourceText) -> tuple[Path, str]:
 _SENDS_DATA = re.compile(rb"\w\.data ?=[^=]")
 
 
-@lru_cache(maxsize=4)
 def _sends_data_in(folder: Path, pattern: str) -> bool:
     return any(_SENDS_DATA.search(text) for path in folder.glob(pattern) if (text := _bytes_of(path)))
 
@@ -199,7 +210,6 @@ def _bytes_of(path: Path) -> bytes:
 _DERIVED = re.compile(r"^class (\w+)\(([^)]*)\)", re.MULTILINE)
 
 
-@lru_cache(maxsize=4)
 def _derived_in(folder: Path, pattern: str) -> dict[str, list[tuple[Path, str]]]:
     """The classes in the files of a folder that derive from each, by the last part of its name."""
     found: dict[str, list[tuple[Path, str]]] = {}
@@ -210,7 +220,6 @@ def _derived_in(folder: Path, pattern: str) -> dict[str, list[tuple[Path, str]]]
     return found
 
 
-@lru_cache(maxsize=4)
 def _classes_in(folder: Path, pattern: str) -> frozenset[str]:
     """The names of all classes in the files of a folder."""
     found: set[str] = set()
@@ -219,14 +228,12 @@ def _classes_in(folder: Path, pattern: str) -> frozenset[str]:
     return frozenset(found)
 
 
-@lru_cache(maxsize=256)
 def _files_naming(folder: Path, name: str) -> tuple[Path, ...]:
     """The files of a folder in which a name stands."""
     wanted = name.encode()
     return tuple(path for path in folder.glob("**/*.py") if wanted in _bytes_of(path))
 
 
-@lru_cache(maxsize=4096)
 def _file_of(root: Path, dotted: str) -> Path | None:
     if not dotted or dotted.partition(".")[0] == "torch":
         return None

@@ -265,6 +265,13 @@ class ClassText:
         return [(function, *_mentions(function)) for function in self.methods.values()]
 
     @cached_property
+    def sizes(self) -> frozenset[str]:
+        """The attributes of `self` that its methods use as sizes, so that they are numbers."""
+        return frozenset(
+            name for function in self.methods.values() for node in nodes(function) for name in _sizes_in(node)
+        )
+
+    @cached_property
     def reached(self) -> bool:
         """Whether a method reaches attributes by names that are computed."""
         return (
@@ -276,6 +283,26 @@ class ClassText:
             )
             or "_apply" in self.methods
         )
+
+
+def _sizes_in(node: ast.AST) -> Iterator[str]:
+    """The attributes of `self` that a call counts to, or that are sizes of what it makes or shapes."""
+    match node:
+        case ast.Call(func=ast.Name(id="range") | ast.Attribute(attr="arange" | "eye"), args=sizes):
+            pass
+        case ast.Call(func=ast.Attribute(attr=name), args=[ast.Tuple(elts=sizes)]) if name in _SIZED:
+            pass
+        case ast.Call(func=ast.Attribute(attr=name), args=[_, _, *_] as sizes) if name in _SIZED:
+            pass
+        case _:
+            return
+    for each in sizes:
+        match each:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                yield name
+
+
+_SIZED = frozenset("zeros ones empty rand randn view reshape expand repeat".split())
 
 
 def _given_data(node: ast.AST) -> str:
