@@ -27,7 +27,6 @@ from typing import Any
 
 from evidence.commands import command_parser
 from evidence.places import ROOT
-from samedevice.runtime.state.driver_addresses import DriverAddresses
 
 RECORDINGS = ROOT / "measurements" / "memory"
 PARTS = ("cases", "events", "operators", "sequences", "layouts")
@@ -259,6 +258,8 @@ def _sequences(real: dict[str, Any], ours: dict[str, Any]) -> list[dict[str, Any
 
 def layouts(real: dict[str, str], only: str = "") -> list[dict[str, Any]]:
     """Where segments lie: each beside the one before it, and those of one size in which order."""
+    from samedevice.runtime.state.driver_addresses import DriverAddresses
+
     rows: list[dict[str, Any]] = []
     for name, text in real.items():
         if only not in name:

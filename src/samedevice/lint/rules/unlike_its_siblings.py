@@ -130,8 +130,8 @@ def _concerns(
 
 
 def _hit(node: ast.expr | ast.stmt, sent: Sent, count: int) -> Hit:
-    key = "makes" if sent.made else "sends"
-    there = RULE.phrase(key, file=sent.path.name, line=str(sent.line), count=str(count))
+    values = {"file": sent.path.name, "line": str(sent.line), "count": str(count)}
+    there = RULE.phrase("makes", **values) if sent.made else RULE.phrase("sends", **values)
     return Hit(node, {"text": short(ast.parse(sent.text), 40)}, (there,))
 
 
