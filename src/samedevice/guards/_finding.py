@@ -42,14 +42,14 @@ def findings_of(
             event = replace(event, notes=(*event.notes, Phrase("replay.none", reason=reason.why)))
     live = judge(event)
     if is_recorded() or hasattr(error, "samedevice_event"):
-        return [live]  # why its operands are there is known, and words tell less
+        return [_sure_of_what_is_known(live)]  # words tell less than why its operands are there
     said = next((each for each in findings if each.cause != UNDETERMINED and _of_devices(each)), None)
     if said is not None and _surer(said, live):
         # What the text says is surer; what the frames hold still names the tensors.
         live = replace(
             live,
             cause=said.cause,
-            confidence=said.confidence,
+            confidence="guess" if said.confidence == "likely" else said.confidence,
             candidates=said.candidates,
             reasons=said.reasons,
             cure=said.cure,
@@ -57,14 +57,19 @@ def findings_of(
     return [live if replay else _unrecorded(live)]
 
 
-def _unrecorded(finding: Finding[Phrase]) -> Finding[Phrase]:
-    """Without knowledge of how the blamed operand came there, a cause is a guess, and it says how to know."""
+def _sure_of_what_is_known(finding: Finding[Phrase]) -> Finding[Phrase]:
+    """A cause is a guess where nobody knows how the operand that it blames came there."""
     blamed = [each for each in finding.operands if finding.guilty in (None, each.name)]
-    known = all(each.parameter or each.made or each.moved for each in blamed)
-    if finding.cause != UNDETERMINED and (known or finding.confidence != "likely"):
+    known = all(each.parameter or each.made or each.moved or each.lineage for each in blamed)
+    return finding if known or finding.confidence != "likely" else replace(finding, confidence="guess")
+
+
+def _unrecorded(finding: Finding[Phrase]) -> Finding[Phrase]:
+    """A finding without a record, which says how to know where its cause is a guess for want of one."""
+    sure = _sure_of_what_is_known(finding)
+    if sure is finding and finding.cause != UNDETERMINED:
         return finding
-    confidence = "guess" if finding.confidence == "likely" else finding.confidence
-    return replace(finding, confidence=confidence, notes=(*finding.notes, Phrase("guard.not-recorded")))
+    return replace(sure, notes=(*finding.notes, Phrase("guard.not-recorded")))
 
 
 def device_finding(

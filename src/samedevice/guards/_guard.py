@@ -15,10 +15,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from samedevice.findings import Finding, Renderer
-from samedevice.guards._compiled import as_written
 from samedevice.guards._finding import FINDING_WITHOUT_NOTE, device_finding
-from samedevice.guards._live import frames_of_program, speaks_of_devices
+from samedevice.guards._live import frames_of_program, lost_text, speaks_of_devices
 from samedevice.guards._ranks import agree
+from samedevice.imports import Watch
 from samedevice.messages import Phrase
 from samedevice.provenance import trim
 
@@ -78,6 +78,8 @@ class Guard:
                 return None
             judged = device_finding(error, self._model, self._replay)
             if judged is None:
+                if lost := lost_text(error):
+                    error.add_note(lost)
                 return None
             finding = self._renderer.finding(judged)
             error.finding = finding  # type: ignore[attr-defined] # ours, on torch's own exception
@@ -91,19 +93,22 @@ class Guard:
         Returns what takes the guard out again.
         """
         before, before_in_thread = sys.excepthook, threading.excepthook
-        recorded = self._recording()
+        recorded, removed = self._recording_with_torch(), False
 
         def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-            self.explain(error)
-            trim(error)
+            if not removed:
+                self.explain(error)
+                trim(error)
             before(kind, error, error.__traceback__)
 
         def hook_in_thread(given: threading.ExceptHookArgs) -> None:
-            if given.exc_value is not None:
+            if given.exc_value is not None and not removed:
                 self.explain(given.exc_value)
             before_in_thread(given)
 
         def remove() -> None:
+            nonlocal removed
+            removed = True  # the hooks may stay below those of a later guard
             recorded.close()
             if sys.excepthook is hook:
                 sys.excepthook = before
@@ -116,11 +121,23 @@ class Guard:
     def _recording(self) -> ExitStack:
         """A block that runs: inside it decisions are kept, where that was asked for."""
         block = ExitStack()
-        if self._record:
+        if self._record and not _is_compiling():
             from samedevice.runtime import Recording
 
-            block.enter_context(as_written())
             block.enter_context(Recording(frames_of_program(), speaks_of_devices))
+        return block
+
+    def _recording_with_torch(self) -> ExitStack:
+        """The same from when the program has imported torch, which reads the environment then."""
+        block = ExitStack()
+        if self._record:
+
+            def begin(torch: object) -> None:
+                block.push(self._recording())
+
+            watch = Watch({"torch": begin})
+            watch.start()
+            block.callback(watch.stop)
         return block
 
     def _note(self, finding: Finding[str]) -> str:
@@ -132,3 +149,9 @@ class Guard:
             ranks = Phrase("note.ranks", ranks=", ".join(map(str, agreed.ranks)))
             text += f"\n  {self._renderer.text(ranks)}"
         return text
+
+
+def _is_compiling() -> bool:
+    """Whether Dynamo traces the program: what it compiles makes none of torch's calls."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.compiler.is_compiling()

@@ -80,6 +80,10 @@ def event_of(
         error
     ):  # a statement that failed before keeps its first event
         return carried
+    if _is_empty(error) and is_recorded():
+        from samedevice.runtime import Recording
+
+        return Recording.failed_last()[1]
     if "torch" not in sys.modules or not speaks_of_devices(str(error)[:10_000]):
         return None
     try:
@@ -195,6 +199,20 @@ def _event(
         for operand, key in zip(operands, keys, strict=True)
     )
     return replace(event, operands=(*(_with_source(each, own[::-1]) for each in operands), *results))
+
+
+def _is_empty(error: BaseException) -> bool:
+    """Whether an exception has lost its text, as in TorchScript's interpreter below a dispatch mode."""
+    return isinstance(error, RuntimeError) and str(error).rstrip().endswith(("RuntimeError:", "Error:"))
+
+
+def lost_text(error: BaseException) -> str:
+    """What torch said in an exception that has lost its text; empty for any other."""
+    if not _is_empty(error) or not is_recorded():
+        return ""
+    from samedevice.runtime import Recording
+
+    return Recording.failed_last()[0]
 
 
 def is_recorded() -> bool:

@@ -11,7 +11,7 @@ from samedevice.runtime.state.arenas import PoolId
 from samedevice.runtime.state.caching_allocator import Booking, CachingAllocator
 from samedevice.runtime.state.call import Call, Geometry, has_geometry
 from samedevice.runtime.state.calling_code import asker, caller
-from samedevice.runtime.state.decision import HANDED_OUT_BY, KEPT_BY_RESULTS, Decision
+from samedevice.runtime.state.decision import HANDED_OUT_BY, KEPT_BY_RESULTS, Decision, shortened
 from samedevice.runtime.state.ledger import DeviceLedger, OutOfDeviceMemoryError
 from samedevice.runtime.state.machine_state import (
     CPU,
@@ -129,6 +129,7 @@ __all__ = [
     "restore",
     "segments_of",
     "settings_of",
+    "shortened",
     "storage_of",
     "tensors_in",
     "this_thread",

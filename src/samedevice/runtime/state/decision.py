@@ -53,3 +53,30 @@ class Decision:
         """Whose boundary it was, for hooks."""
         self.order = _order()
         """Tells what was decided first."""
+
+    def _followed(self, earlier: Decision | None) -> Decision:
+        """The same decision in another chain."""
+        copied = Decision(self.how, self.device, self.site, earlier, self.by_user)
+        copied.module, copied.order = self.module, self.order
+        return copied
+
+
+_LONGEST, _KEPT = 16, 7
+
+
+def shortened(decision: Decision | None) -> Decision | None:
+    """A chain that has grown long with its newest steps and its first one alone.
+
+    Weights that are moved for each call would keep all of their moves.
+    """
+    steps: list[Decision] = []
+    each = decision
+    while each is not None:
+        steps.append(each)
+        each = each.earlier
+    if len(steps) < _LONGEST:
+        return decision
+    chain = steps[-1]
+    for step in reversed(steps[:_KEPT]):
+        chain = step._followed(chain)
+    return chain
