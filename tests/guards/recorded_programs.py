@@ -84,6 +84,21 @@ def window_left(device):
     torch.stft(wave, 16, window=window, return_complex=True)
 
 
+@torch.inference_mode()
+def taken_back_in_inference_mode(device):
+    """Composite operators come whole there."""
+    model = nn.Linear(4, 4).to(device)
+    state = {name: each.cpu() for name, each in model.state_dict().items()}
+    return model.weight - state["weight"]
+
+
+@torch.inference_mode()
+def computed_in_inference_mode(device):
+    x = torch.ones(4).to(device)
+    halved = x.cpu() * 2
+    return x + halved
+
+
 PROGRAMS = {
     each.__name__: each
     for each in (
@@ -93,6 +108,8 @@ PROGRAMS = {
         kept_in_a_list,
         loaded,
         window_left,
+        taken_back_in_inference_mode,
+        computed_in_inference_mode,
     )
 }
 
@@ -129,6 +146,40 @@ def told(finding):
     }
 
 
+def memory_of_before():
+    """What the guard has not seen being made, and what its detached self and results say."""
+    before, filled = torch.ones(4), torch.empty(4)
+
+    def run(device):
+        on_device = torch.ones(4).to(device)
+        with torch.no_grad():
+            torch.add(torch.ones(4), 1, out=filled)
+        return on_device + {"detached": before.detach(), "computed": before * 2, "filled": filled}[case]
+
+    found = {}
+    for case in ("detached", "computed", "filled"):
+        finding = finding_of(run, TWIN, True)
+        found[case] = finding["cause"], finding["operands"][1]["lineage"]
+    return found
+
+
+def in_script():
+    """TorchScript loses what a dispatch mode's operator raised."""
+
+    @torch.jit.script
+    def product(a, b):
+        return torch.mm(a, b)
+
+    notes = []
+    for b in (torch.ones(2, 3), torch.ones(3, 2).to(TWIN)):
+        try:
+            with sd.guard(record=True):
+                product(torch.ones(2, 3), b)
+        except RuntimeError as error:
+            notes.append(error.__notes__[-1])
+    return notes
+
+
 def in_a_thread():
     caught = []
 
@@ -153,4 +204,5 @@ if __name__ == "__main__":
     for name, run in PROGRAMS.items():
         with sd.machine("1x24GB", on_mismatch="raise"):
             virtual[name] = finding_of(run, GPU, False)
-    json.dump({"real": real, "plain": plain, "virtual": virtual, "thread": in_a_thread()}, sys.stdout)
+    told_of = {"thread": in_a_thread(), "before": memory_of_before(), "script": in_script()}
+    json.dump({"real": real, "plain": plain, "virtual": virtual, **told_of}, sys.stdout)

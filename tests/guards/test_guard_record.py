@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,13 +13,24 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.utils import _python_dispatch
+from torch.utils.flop_counter import FlopCounterMode
 
 import samedevice as sd
 from samedevice.guards._live import frames_of_program, speaks_of_devices
 from samedevice.runtime import Recording
+from samedevice.runtime.state import CPU, Decision, shortened
 
 PROGRAMS = Path(__file__).with_name("recorded_programs.py")
-NAMES = ("in_a_helper", "inputs_left", "labels_in_a_dictionary", "kept_in_a_list", "loaded")
+NAMES = (
+    "in_a_helper",
+    "inputs_left",
+    "labels_in_a_dictionary",
+    "kept_in_a_list",
+    "loaded",
+    "taken_back_in_inference_mode",
+    "computed_in_inference_mode",
+)
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +60,16 @@ def test_a_check_before_any_operator_has_the_record_too(shown):
     assert found["cause"] == shown["virtual"]["window_left"]["cause"]
     assert [each["made"] for each in found["operands"]] == ["window_left", "weights_for"]
     assert all(each["lineage"] for each in found["operands"])
+
+
+def test_nothing_is_told_of_memory_that_was_there_before(shown):
+    assert shown["before"] == {case: ["undetermined", []] for case in ("detached", "computed", "filled")}
+
+
+def test_what_torchscript_loses_is_in_the_note(shown):
+    shapes, devices = shown["script"]
+    assert shapes == "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)"
+    assert devices.startswith("SD101")
 
 
 def test_threads_are_recorded(shown):
@@ -136,3 +158,126 @@ def test_a_virtual_machine_inside_keeps_its_own_record():
             helper(torch.ones(4, device="cuda:0"))
         assert torch.ones(2).add(1).untyped_storage()._sd.made is not None
     assert caught.value.finding.operands[1].made.function == "helper"
+
+
+def modes():
+    return _python_dispatch._get_current_dispatch_mode_stack()
+
+
+def left_behind():
+    """What of a recording is still there."""
+    return [*modes(), *({"_sd"} & {*vars(torch.UntypedStorage)})]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_guards_may_end_in_any_order(first):
+    kept = threading.Thread.start, torch.load, sys.excepthook
+    guards = [sd.guard(record=True).install() for _ in range(2)]
+    guards[first]()
+    assert torch.ones(2).add(1).untyped_storage()._sd.made is not None
+    guards[1 - first]()
+    assert left_behind() == []
+    assert (threading.Thread.start, torch.load) == kept[:2]
+    with pytest.raises(Exception, match="asked to compile"):
+        torch.compile(lambda x: x + 1, backend=refuses)(torch.ones(2))
+    sys.excepthook = kept[2]
+
+
+def refuses(graph, inputs):
+    raise RuntimeError("asked to compile")
+
+
+def test_a_mode_of_the_program_stays_when_a_guard_ends_below_it():
+    remove = sd.guard(record=True).install()
+    with FlopCounterMode(display=False) as counted:
+        remove()
+        torch.ones(2, 2) @ torch.ones(2, 2)
+    assert counted.get_total_flops() == 16
+    assert left_behind() == []
+
+
+def test_a_guard_that_ends_in_another_thread_records_no_more():
+    guard = sd.guard(record=True)
+    guard.__enter__()
+    thread = threading.Thread(target=guard.__exit__, args=(None, None, None))
+    thread.start()
+    thread.join()
+    assert not Recording.runs()
+    assert not hasattr(torch.ones(2).add(1).untyped_storage(), "_sd")
+    modes()[-1].end()
+
+
+def test_operators_of_higher_order_run():
+    with sd.guard(record=True):
+        found = torch.cond(torch.tensor(True), lambda x: x + 1, lambda x: x - 1, (torch.ones(2),))
+    assert found.tolist() == [2, 2]
+
+
+def test_a_virtual_machine_inside_is_as_without():
+    with sd.guard(record=True), sd.machine("2x24GB"):
+        layer = nn.Linear(4, 4).to("cuda:0")
+        assert str(layer.weight.device) == "cuda:0"
+        assert dict(sd.placement(layer).devices) == {"cuda:0": 80}
+        assert (torch.ones(2, device="cuda:0").cpu() + torch.ones(2)).sum() == 4
+
+
+def test_a_compiled_function_with_a_guard_in_it():
+    @torch.compile(backend="eager")
+    def step(x):
+        with sd.guard(record=True):
+            return x + 1
+
+    assert step(torch.ones(2)).tolist() == [2, 2]
+
+
+def test_a_thread_is_freed_when_it_is_over():
+    class Holds(threading.Thread):
+        def __init__(self):
+            super().__init__()
+            self.held = torch.ones(3)
+
+    with sd.guard(record=True):
+        thread = Holds()
+        thread.start()
+        thread.join()
+        alive = weakref.ref(thread.held)
+        gc.disable()
+        try:
+            del thread
+            assert alive() is None
+        finally:
+            gc.enable()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a fork")
+def test_a_fork_records_nothing():
+    with sd.guard(record=True):
+        child = os.fork()
+        if child == 0:
+            os._exit(Recording.runs())
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert Recording.runs()
+
+
+def test_chains_of_moves_stay_short():
+    made = Decision("created", CPU, None)
+    chain = made
+    for _ in range(100):
+        chain = Decision("moved", CPU, None, shortened(chain))
+    steps = [chain]
+    while steps[-1].earlier is not None:
+        steps.append(steps[-1].earlier)
+    assert len(steps) <= 17
+    assert steps[-1].order == made.order
+    assert [each.order for each in steps] == sorted((each.order for each in steps), reverse=True)
+
+
+def test_the_program_imports_torch_itself(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\nassert 'torch' not in sys.modules\nimport torch\n"
+        "print(torch.ones(2).add(1).untyped_storage()._sd.made is not None)\n"
+    )
+    command = [sys.executable, "-m", "samedevice", "guard", "--record", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
