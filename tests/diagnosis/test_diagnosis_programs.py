@@ -14,7 +14,8 @@ from evidence.bugs import programs
 LABELLED = programs.PROGRAMS / "seen"
 MECHANISMS = """
 pinn_lion codebook_from_data collected_policy decoder_trainer late_position_ids molecule_sampler steered_layer
-concept_probe reset_codes batch_beam_select typed_nodes
+concept_probe reset_codes batch_beam_select typed_nodes multilabel_metric_loop logits_bias_expansion
+seq2seq_halves dit_blocks_over_cards
 """.split()
 PROGRAMS = [
     *sorted((Path(__file__).parent / "programs").glob("*.py")),
@@ -44,6 +45,12 @@ def test_the_cause_is_named(program, tmp_path):
                 repaired.write_text(apply(fix.diff, source), "utf-8")
                 again = {(each.op, each.at.line) for each in findings_of(repaired)}
                 assert (finding.op, finding.at.line) not in again
+
+
+@pytest.mark.parametrize("name", ["sparse_moe_block_dispatch", "ppo_periodic_evaluation"])
+def test_the_cause_is_named_where_one_statement_fails_more_than_once(name):
+    program = LABELLED / f"{name}.py"
+    assert findings_of(program)[0].cause in programs.labels(program)[0]
 
 
 @pytest.mark.parametrize("name", REPAIRED)

@@ -24,13 +24,19 @@ def kept_beside_parameters(failure: Failure) -> Operand | None:
             if (not failure.activation(each) or failure.from_attribute(each))
             and not failure.gradient(each)
             and not _listed(failure, each)
+            and not _made_there(failure, each)
         ]
     )
     parameters = [
         each
         for each in failure.event.operands
         if each not in kept
-        and (each.role == "parameter" or failure.gradient(each) or copies or _listed(failure, each))
+        and (
+            each.role == "parameter"
+            or failure.gradient(each)
+            or _listed(failure, each)
+            or (copies and not failure.activation(each))
+        )
     ]
     if not parameters and all(failure.of_module_there(each) for each in kept):
         parameters = [each for each in kept if on_accelerator(each.device)]  # of a model and of its copy
@@ -46,6 +52,14 @@ def _listed(failure: Failure, operand: Operand) -> bool:
     """Whether a module lists it as its weight, and it is where the module was placed."""
     newest = operand.decision
     return newest is not None and newest.kind == "placed" and failure.of_weights(operand)
+
+
+def _made_there(failure: Failure, operand: Operand) -> bool:
+    """Whether the failing line itself made it: nobody kept it."""
+    newest, at = operand.decision, failure.event.at
+    if newest is None or newest.kind != "created" or newest.at is None:
+        return False
+    return (newest.at.file, newest.at.line) == (at.file, at.line)
 
 
 def _copied(operand: Operand) -> bool:

@@ -367,6 +367,8 @@ def _extra(failure: Failure, script: Script | None, guilty: Operand | None) -> l
         return _to_group(failure, script, guilty, failure.group)
     if failure.read_on_host:
         return _to_host(failure, script)
+    if failure.parted(guilty) is not None and (used := _at_use(failure, script, guilty)):
+        return used  # where it was made, it follows what is in its place
     if not partners(failure, guilty) or not failure.placed_by_user(guilty):
         return []
     if failure.entry == guilty.device or "self.device" in failure.code:

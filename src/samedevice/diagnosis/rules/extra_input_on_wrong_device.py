@@ -81,12 +81,10 @@ def _parted(failure: Failure) -> Hint | None:
     to where the module is: a mask, or what meets a weight there.
     """
     for operand in failure.plain:
-        follows = operand.decision is not None and operand.decision.source == "tensor"
-        if operand.parted is None or not (follows or failure.activation(operand)):
-            continue
-        if failure.weights or not failure.activation(operand):
+        argument = failure.parted(operand)
+        if argument is not None and (failure.weights or not failure.activation(operand)):
             key = "rules.extra-input-on-wrong-device.stayed-behind"
-            return Hint(7.6, Phrase(key, operand=operand.parted), operand.name)
+            return Hint(7.6, Phrase(key, operand=argument), operand.name)
     return None
 
 
