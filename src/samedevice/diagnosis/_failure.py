@@ -374,8 +374,9 @@ class Failure:
         return name if name is not None and operand.device not in others and others & elsewhere else None
 
     def parted(self, operand: Operand) -> str | None:
-        """The argument of a module inside the model that stayed behind, while another argument of the same call
-        came to where that module is: it follows another tensor, or a layer put it there.
+        """The argument of a module inside the model that stayed behind, where another one came along.
+
+        It follows another tensor, or a layer put it there.
         """
         follows = operand.decision is not None and operand.decision.source == "tensor"
         return operand.parted if follows or self.activation(operand) else None
