@@ -281,3 +281,24 @@ def test_the_program_imports_torch_itself(tmp_path):
     command = [sys.executable, "-m", "samedevice", "guard", "--record", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
+
+
+def test_weights_that_were_never_loaded_have_a_line():
+    def left_on_meta():
+        return torch.ones(2, device="meta")
+
+    with pytest.raises(RuntimeError) as caught, sd.guard(record=True):
+        torch.arange(2) * left_on_meta()
+    made = [each.made.function for each in caught.value.finding.operands]
+    assert made == ["test_weights_that_were_never_loaded_have_a_line", "left_on_meta"]
+
+
+def test_what_was_on_meta_before_stays_so_in_a_virtual_machine():
+    with sd.guard(record=True):
+        weight = torch.ones(2, device="meta")
+        with sd.machine("1x24GB", on_mismatch="raise"):
+            assert str(weight.device) == "meta"
+            assert str((weight * 2).device) == "meta"
+            with pytest.raises(RuntimeError, match="meta"):
+                weight + torch.ones(2, device="cuda:0")
+            assert str(torch.empty_like(weight, device="cuda:0").device) == "cuda:0"

@@ -184,10 +184,10 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call] # of torch
         else:
             new = [storage_of(tensor) for tensor in tensors_in(result)]
         new = [storage for storage in new if storage._sd is None]
-        if not new or (device := new[0].device) == META:
+        if not new:
             return
         frame = sys._getframe(1)
-        site = self._frames.site(frame)
+        site, device = self._frames.site(frame), new[0].device
         operands: list[torch.Tensor] = []
         for value in (*args, *kwargs.values()) if kwargs else args:
             if isinstance(value, torch.Tensor):
