@@ -30,10 +30,9 @@ def findings_of(
 
     `model` names parameters where no frame of a module does, `replay` looks for birthplaces.
     """
-    findings = explain_text("".join(traceback.format_exception(error)))
     event = event_of(error, model)
     if event is None:
-        return [_of_environment(finding) for finding in findings]
+        return [_of_environment(finding) for finding in _told(error)]
     known = [operand.made is not None or operand.parameter is not None for operand in event.operands]
     if replay and event.kind is EventKind.MISMATCH and not (known and all(known)):
         try:
@@ -43,7 +42,7 @@ def findings_of(
     live = judge(event)
     if is_recorded() or hasattr(error, "samedevice_event"):
         return [_sure_of_what_is_known(live)]  # words tell less than why its operands are there
-    said = next((each for each in findings if each.cause != UNDETERMINED and _of_devices(each)), None)
+    said = next((each for each in _told(error) if each.cause != UNDETERMINED and _of_devices(each)), None)
     if said is not None and _surer(said, live):
         # What the text says is surer; what the frames hold still names the tensors.
         live = replace(
@@ -55,6 +54,11 @@ def findings_of(
             cure=said.cure,
         )
     return [live if replay else _unrecorded(live)]
+
+
+def _told(error: BaseException) -> list[Finding[Phrase]]:
+    """What the text of an exception means."""
+    return explain_text("".join(traceback.format_exception(error)))
 
 
 def _sure_of_what_is_known(finding: Finding[Phrase]) -> Finding[Phrase]:

@@ -64,16 +64,7 @@ def _detect(failure: Failure) -> Hint | None:
                 continue  # the main input at a layer of the model
             came = Phrase("rules.extra-input-on-wrong-device.stayed-behind", operand=argument)
             return Hint(4.9 if _made_by_caller(failure, operand) else 7.5, came, operand.name)
-    looks = (
-        _parted,
-        _sent_to_itself,
-        _handed_in,
-        _after_the_model,
-        _forgotten,
-        _given_to_a_package,
-        _sent_for_a_hook,
-    )
-    return next((hint for look in looks if (hint := look(failure)) is not None), None)
+    return next((hint for look in _LOOKS if (hint := look(failure)) is not None), None)
 
 
 def _parted(failure: Failure) -> Hint | None:

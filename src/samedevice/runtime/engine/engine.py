@@ -49,7 +49,6 @@ from samedevice.runtime.engine.wrappers import ASKS_DEVICE, asked_device, meant,
 from samedevice.runtime.engine.writing import Writing
 from samedevice.runtime.state import (
     CPU,
-    HANDED_OUT_BY,
     INDEX_OPERATORS,
     KEPT_BY_RESULTS,
     MAKES_OF_PARTS,
@@ -114,6 +113,8 @@ _MAKES_BLANK = frozenset(
     )
 )
 """Operators that reserve memory; see Note [Large buffers]."""
+_WRAPS = frozenset(("alias", "detach", "lift", "lift_fresh"))
+"""Operators by which torch hands out memory that it made below the dispatcher: `torch.tensor`."""
 
 
 class Engine:
@@ -391,7 +392,7 @@ class Engine:
         if op.form is not Form.INPLACE:
             site = self.tracker.site()
             if this_thread.decision is None:
-                how: DecisionKind = "created" if op.short in HANDED_OUT_BY else "outside"
+                how: DecisionKind = "created" if op.short in _WRAPS else "outside"
                 this_thread.decision = Decision(how, CPU, site)
             self.tracker.note_host(result, site)
             if pinned:

@@ -11,7 +11,7 @@ from samedevice.runtime.state.arenas import PoolId
 from samedevice.runtime.state.caching_allocator import Booking, CachingAllocator
 from samedevice.runtime.state.call import Call, Geometry, has_geometry
 from samedevice.runtime.state.calling_code import asker, caller
-from samedevice.runtime.state.decision import HANDED_OUT_BY, KEPT_BY_RESULTS, Decision, shortened
+from samedevice.runtime.state.decision import KEPT_BY_RESULTS, Decision, shortened
 from samedevice.runtime.state.ledger import DeviceLedger, OutOfDeviceMemoryError
 from samedevice.runtime.state.machine_state import (
     CPU,
@@ -66,7 +66,6 @@ from samedevice.runtime.state.virtual_generator import (
 __all__ = [
     "ASSUMED_FLOAT",
     "CPU",
-    "HANDED_OUT_BY",
     "INDEX_OPERATORS",
     "JOINED_SHARE",
     "KEPT_BY_RESULTS",

@@ -23,8 +23,6 @@ from samedevice.provenance import Site
 
 KEPT_BY_RESULTS = frozenset(("placed", "hook"))
 """Kinds of decisions of a first operand that no weight's takes the place of."""
-HANDED_OUT_BY = frozenset(("alias", "detach", "lift", "lift_fresh"))
-"""Operators by which torch hands out memory that it made below the dispatcher: `torch.tensor`."""
 _order = count(1).__next__
 
 
