@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from samedevice.findings import Finding, Renderer
+from samedevice.guards._compiled import as_written
 from samedevice.guards._finding import FINDING_WITHOUT_NOTE, device_finding
 from samedevice.guards._live import frames_of_program, lost_text, speaks_of_devices
 from samedevice.guards._ranks import agree
@@ -124,7 +125,7 @@ class Guard:
         if self._record and not _is_compiling():
             from samedevice.runtime import Recording
 
-            block.enter_context(Recording(frames_of_program(), speaks_of_devices))
+            block.enter_context(Recording(frames_of_program(), speaks_of_devices, as_written))
         return block
 
     def _recording_with_torch(self) -> ExitStack:

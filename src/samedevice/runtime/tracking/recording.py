@@ -21,7 +21,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from types import FrameType
 from typing import Any, Self
@@ -61,10 +61,19 @@ _EVENTS_OF_A_STATEMENT = 3
 class Recording:
     """Keeps the decisions of what the program makes and moves, in this thread and in those that it starts."""
 
-    def __init__(self, frames: FrameFilter, speaks_of_devices: Callable[[str], bool]) -> None:
-        """`frames` tells which code a person wrote, `speaks_of_devices` which texts of errors are ours."""
+    def __init__(
+        self,
+        frames: FrameFilter,
+        speaks_of_devices: Callable[[str], bool],
+        around: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        """`frames` tells which code a person wrote, `speaks_of_devices` which texts of errors are ours.
+
+        `around` is there as long as anything of the process records.
+        """
         self._frames = frames
         self._speaks = speaks_of_devices
+        self._around = around
         self._entered: list[_Mode] = []
 
     @staticmethod
@@ -98,7 +107,7 @@ class Recording:
         )
 
     def __enter__(self) -> Self:
-        _surroundings.enter(self._frames)
+        _surroundings.enter(self._frames, self._around)
         mode = _Mode(self._frames, self._speaks)
         self._entered.append(mode)
         mode.begin()
@@ -306,16 +315,14 @@ class _Surroundings:
         self._count = 0
         self._undo = ExitStack()
 
-    def enter(self, frames: FrameFilter) -> None:
+    def enter(self, frames: FrameFilter, around: Callable[[], AbstractContextManager[object]]) -> None:
         """One recording more."""
         with self._lock:
             self._count += 1
             if self._count > 1:
                 return
-            for each in (_storages_have_records(), _in_new_threads(), _noting_loads(frames)):
+            for each in (_storages_have_records(), _in_new_threads(), _noting_loads(frames), around()):
                 self._undo.enter_context(each)
-            if torch.compile.__module__ == "torch":  # a virtual machine's runs everything eagerly as it is
-                self._undo.enter_context(torch.compiler.set_stance("force_eager"))
 
     def leave(self) -> None:
         """One less."""
