@@ -99,6 +99,12 @@ class LintedFile:
 
     def that_call(self, wanted: Callable[[Function], bool]) -> Iterator[Around]:
         """The functions that call one of other files of the project which is wanted."""
+        return (around for around, function in self._calls_of_others if wanted(function))
+
+    @cached_property
+    def _calls_of_others(self) -> list[tuple[Around, Function]]:
+        """Where functions call one of other files of the project, and which."""
+        met: list[tuple[Around, Function]] = []
         found: object
         for call in (each for calls in self.source.calls.values() for each in calls):
             if call.around.function is None:
@@ -106,8 +112,9 @@ class LintedFile:
             dotted = self.source.dotted(call.node.func)
             own = dotted.startswith("self.") and call.around.owner is not None
             found = self._method(call.around, dotted.split(".")[1:]) if own else self._found(dotted)
-            if isinstance(found, Local) and found.source is not self.source and wanted(found.node):
-                yield call.around
+            if isinstance(found, Local) and found.source is not self.source:
+                met.append((call.around, found.node))
+        return met
 
     def _method(self, around: Around, names: list[str]) -> object:
         """`self.method`, or `self.part.method` of a part whose class is told, where the project has it."""

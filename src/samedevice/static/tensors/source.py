@@ -93,10 +93,12 @@ class SourceText:
                 around = self._statement(node, around)
             elif isinstance(node, ast.Call):
                 self.calls.setdefault(called(node), []).append(Call(node, around))
-            for value in _fields(node):
+            held = node.__dict__
+            for name in _PARTS[type(node)]:
+                value = held.get(name)
                 if type(value) is list:
-                    stack += [(each, around) for each in value if isinstance(each, ast.AST)]
-                elif isinstance(value, ast.AST) and not isinstance(value, _LEAVES):
+                    stack += [(each, around) for each in value if _PARTS.get(type(each))]
+                elif isinstance(value, ast.AST) and _PARTS[type(value)]:
                     stack.append((value, around))
         for calls in self.calls.values():
             calls.reverse()
@@ -229,7 +231,6 @@ class SourceText:
 
 
 _CHANGERS = frozenset("set_default_device set_default_tensor_type init_empty_weights no_init_weights".split())
-_LEAVES = (ast.expr_context, ast.operator, ast.cmpop, ast.unaryop, ast.boolop, ast.Constant)
 
 
 class ClassText:
@@ -384,10 +385,12 @@ def nodes(root: ast.AST) -> list[ast.AST]:
         return kept
     found = [root]
     for node in found:  # it grows meanwhile
-        for value in _fields(node):
+        held = node.__dict__
+        for name in _PARTS[type(node)]:
+            value = held.get(name)
             if type(value) is list:
                 found += [each for each in value if isinstance(each, ast.AST)]
-            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+            elif isinstance(value, ast.AST):
                 found.append(value)
     if isinstance(root, _SEVERAL_ASK):
         setattr(root, _INSIDE, found)
@@ -398,14 +401,20 @@ _INSIDE = "_samedevice_inside"
 _SEVERAL_ASK = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-def _fields(node: ast.AST) -> list[object]:
-    """What the grammar puts into a node.
+_NO_NODES = frozenset(
+    "ctx id attr kind type_comment module level asname simple is_async conversion tag".split()
+)
+"""Fields of the grammar in which no node is, or only how a name is used."""
+_PARTS: dict[type, tuple[str, ...]] = {
+    kind: tuple(name for name in kind._fields if name not in _NO_NODES)
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST) and kind is not ast.Constant
+} | {ast.Constant: ()}
+"""The fields of each kind of node that the grammar puts nodes into.
 
-    Others write more into it: `executing`, with which IPython shows errors, a `parent`, also into the nodes
-    that all trees share, as `ast.Add()`. That leads into other trees and round in circles.
-    """
-    held = node.__dict__
-    return [held[name] for name in node._fields if name in held]
+Others write more into a node: `executing`, with which IPython shows errors, a `parent`, also into the nodes
+that all trees share, as `ast.Add()`. That leads into other trees and round in circles.
+"""
 
 
 def called(node: ast.AST) -> str:
