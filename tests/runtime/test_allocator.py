@@ -402,6 +402,20 @@ def test_a_trace_has_the_frames_that_were_asked_for(context, of_allocation, of_f
     assert of_the_segment.device.index == 0
 
 
+@pytest.mark.parametrize(("stacks", "shown"), [("all", True), ("python", False)])
+def test_an_allocation_names_its_operator_where_stacks_of_cpp_are_asked_for(stacks, shown):
+    torch.cuda.memory._record_memory_history(stacks=stacks)
+    x = torch.rand(5, 7, device="cuda")
+    y = torch.nn.functional.linear(x, x)  # C++ calls others for it
+    trace = torch.cuda.memory._snapshot()["device_traces"][0]
+    allocations = [entry["frames"] for entry in trace if entry["action"] == "alloc"]
+    innermost = [frames[0]["name"] for frames in allocations]
+    assert (innermost[0] == "at::_ops::rand::call") is shown
+    assert all(("::" in name) is shown for name in innermost)
+    assert all("::" not in frame["name"] for frames in allocations for frame in frames[1:])
+    assert y.shape == (5, 5)
+
+
 @pytest.mark.parametrize(("entries", "kept"), [(2, 2), (100, 4)])
 def test_the_history_of_older_programs_keeps_as_many_entries_as_they_ask_for(entries, kept):
     torch.cuda.memory._record_memory_history(

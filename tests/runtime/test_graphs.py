@@ -100,6 +100,25 @@ def test_memory_that_nobody_holds_is_not_kept(machine):
     assert result.item() == 4 * 1024 * 256
 
 
+def test_each_state_of_a_generator_keeps_two_numbers_for_all_its_graphs(machine):
+    generator = torch.cuda.default_generators[0]
+    states = [generator.graphsafe_get_state(), generator.clone_state(), generator.clone_state()]
+    before = torch.cuda.memory_allocated()
+    graphs = [torch.cuda.CUDAGraph() for _ in range(4)]
+    for graph in graphs:
+        for state in (*states, states[1]):
+            graph.register_generator_state(state)
+        with torch.cuda.graph(graph):
+            torch.rand(1, device="cuda")
+    assert torch.cuda.memory_allocated() - before == 3 * 2 * 512
+    del graphs[1:], graph
+    assert torch.cuda.memory_allocated() - before == 3 * 2 * 512
+    graphs.clear()
+    assert torch.cuda.memory_allocated() == before
+    with pytest.raises(RuntimeError, match="device type for generator"):
+        torch.cuda.CUDAGraph().register_generator_state(torch.Generator())
+
+
 def test_graphed_callables_train_like_the_module(machine):
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 2)).cuda()

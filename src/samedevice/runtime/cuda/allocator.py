@@ -98,7 +98,14 @@ def _record_history(
     current_machine().initialize()
     for ledger in _ledgers() if record_cuda else ():
         with ledger.alone() as allocator:
-            allocator.history.record(enabled, context, max_entries, skip_actions, clear=clear_history)
+            allocator.history.record(
+                enabled,
+                context,
+                max_entries,
+                skip_actions,
+                operators=stacks == "all",
+                clear=clear_history,
+            )
 
 
 def _record_history_legacy(

@@ -44,6 +44,7 @@ from samedevice.runtime.state import (
     Form,
     Memory,
     Operator,
+    Philox,
     all_states,
     as_torch,
     aten,
@@ -54,6 +55,7 @@ from samedevice.runtime.state import (
     operator,
     storage_of,
     tensors_in,
+    virtual_state,
 )
 from samedevice.torch_versions.adapter import TORCH
 
@@ -212,28 +214,29 @@ def _waits_for_gpu(
 
 
 class _Holders:
-    """What the default generator of a GPU keeps there for its graphs."""
+    """What the state of a generator keeps on its GPU for the graphs that draw from it."""
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: DeviceLedger) -> None:
+        self._ledger = ledger
         self._graphs = 0
         self._bookings: list[Booking] = []
 
-    def add(self, ledger: DeviceLedger) -> None:
+    def add(self) -> None:
         """One more graph."""
         self._graphs += 1
         if self._graphs == 1:
-            self._bookings = [made for _ in range(2) if (made := ledger.allocate(_HOLDER)) is not None]
+            self._bookings = [made for _ in range(2) if (made := self._ledger.allocate(_HOLDER)) is not None]
 
-    def drop(self, ledger: DeviceLedger) -> None:
+    def drop(self) -> None:
         """One graph fewer."""
         self._graphs -= 1
         if not self._graphs:
             for booking in self._bookings:
-                ledger.give_back(booking)
+                self._ledger.give_back(booking)
             self._bookings = []
 
 
-_holders: WeakKeyDictionary[DeviceLedger, _Holders] = WeakKeyDictionary()
+_holders: WeakKeyDictionary[Philox, _Holders] = WeakKeyDictionary()
 
 
 class CUDAGraph:
@@ -244,11 +247,21 @@ class CUDAGraph:
     def __init__(self, keep_graph: bool = False) -> None:
         self._capture: _Capture | None = None  # which `__del__` looks for
         self._ledger: DeviceLedger | None = None
+        self._draws_from: list[Philox] = []
         self._engine = current_machine().part(Engine)
         self._captured: _Capture | None = None
         self._pool = new_pool(by_user=False)
         self._dropped: list[list[int]] = []
         self._left: dict[int, int] = {}
+
+    def register_generator_state(self, generator: torch._C.Generator) -> None:
+        """The graph draws from a generator beside the default one, or from another state of that."""
+        state = virtual_state(generator)
+        if state is None:
+            raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")
+        if state not in self._draws_from:
+            self._draws_from.append(state)
+            _holders.setdefault(state, _Holders(ledger_of(state.device))).add()
 
     def capture_begin(
         self, pool: Any = None, capture_error_mode: str = "global", check_input_liveness: bool = False
@@ -263,7 +276,7 @@ class CUDAGraph:
             )
         self._pool = pool or self._pool
         self._ledger = ledger_of(None)
-        _holders.setdefault(self._ledger, _Holders()).add(self._ledger)
+        self.register_generator_state(torch.cuda.default_generators[torch.cuda.current_device()])
         thread = threading.get_ident()
         self._ledger.fill(self._pool, lambda stream: threading.get_ident() == thread)
         with self._ledger.alone() as allocator:
@@ -346,8 +359,10 @@ class CUDAGraph:
         self._dropped = []
         if self._ledger is not None:
             self._ledger.settle().leave_pool(self._pool)
-            _holders[self._ledger].drop(self._ledger)
             self._ledger = None
+        for state in self._draws_from:
+            _holders[state].drop()
+        self._draws_from = []
 
     def pool(self) -> tuple[int, int]:
         """A token for the graph's memory."""
@@ -361,7 +376,7 @@ class CUDAGraph:
             "The nodes of a torch.cuda.CUDAGraph are not there on a virtual machine; capture and replay are."
         )
 
-    debug_dump = raw_cuda_graph = raw_cuda_graph_exec = get_graph_data = register_generator_state = _refuse
+    debug_dump = raw_cuda_graph = raw_cuda_graph_exec = get_graph_data = _refuse
 
 
 def _numbers_in(value: Any) -> Iterator[int]:

@@ -55,6 +55,7 @@ from samedevice.runtime.state.operators import INDEX_OPERATORS, SHAPE_ONLY, Form
 from samedevice.runtime.state.parts import MAKES_OF_PARTS, READS_PARTS, of_parts, parts_of
 from samedevice.runtime.state.pool_checkpoint import PoolCheckpoint, checkpoint_of, restore
 from samedevice.runtime.state.virtual_generator import (
+    Philox,
     TorchGenerator,
     VirtualGenerator,
     all_states,
@@ -86,6 +87,7 @@ __all__ = [
     "Memory",
     "Operator",
     "OutOfDeviceMemoryError",
+    "Philox",
     "PoolCheckpoint",
     "PoolId",
     "QuantizedMemory",

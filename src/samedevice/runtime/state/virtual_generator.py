@@ -32,7 +32,7 @@ _64_BITS = (1 << 64) - 1
 class Philox:
     """Seed and offset; several generators may share one."""
 
-    __slots__ = ("device", "offset", "seed")
+    __slots__ = ("__weakref__", "device", "offset", "seed")
 
     def __init__(self, device: torch.device, seed: int, offset: int = 0) -> None:
         self.device = device
