@@ -102,7 +102,7 @@ def test_wrong_wishes_for_training(shell, model, words, said):
     "words",
     [
         ("--context", "4096"), ("--new-tokens", "8"), ("--objective", "gpus"), ("--seconds", "30"),
-        ("--method", "lora"), ("--batch", "max"),
+        ("--method", "lora"), ("--batch", "max"), ("--price", "prices.toml"),
     ],
 )  # fmt: skip
 def test_a_pipeline_refuses_what_does_nothing_for_it(shell, words):
@@ -182,11 +182,13 @@ def test_the_longest_context_and_what_engines_serve(shell, model, tmp_path):
 
 def test_machines_for_it(shell, model, tmp_path):
     (tmp_path / "prices.toml").write_text("T4 = 0.4\nH100-80G = 2.5\n")
-    words = ("--which", "--price", tmp_path / "prices.toml", "--json", tmp_path / "which.json")
+    words = ("--which", "--context", 512, "--price", tmp_path / "prices.toml")
+    words = (*words, "--json", tmp_path / "which.json")
     done = plan(shell, model, *words)
     assert done.returncode == 0, done.stderr
     first = done.stdout.splitlines()[2].split()
     assert (first[0], first[-1]) == ("1xT4", "0.4")
+    assert "--machine 1xT4 --context 512 proves the first" in " ".join(done.stdout.split())
     found = json.loads((tmp_path / "which.json").read_text())
     assert [machine["spec"] for machine in found["machines"][:2]] == ["1xT4", "1xH100-80G"]
 

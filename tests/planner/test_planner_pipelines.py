@@ -16,9 +16,12 @@ from samedevice.machines import parse_machine
 from samedevice.planner.pipelines import (
     Component,
     Picture,
+    PipelineProfile,
+    _plan,
     find_pipeline,
     is_pipeline,
     load_of,
+    machines_for_pipeline,
     place_pipeline,
     place_whole,
 )
@@ -28,6 +31,7 @@ from samedevice.report.plain import plain_text
 from samedevice.report.plan import pipeline_document, pipeline_script, pipeline_shown
 from samedevice.report.web import pipeline_page
 
+GIB = 1 << 30
 SMALL = {
     "text_encoder": {
         "hidden_size": 32, "intermediate_size": 37, "num_attention_heads": 4, "num_hidden_layers": 2,
@@ -109,6 +113,44 @@ def test_no_placement_of_whole_components_is_better_than_the_one_that_is_found()
 def test_a_gpu_that_does_not_help_gets_nothing():
     parts = [component("unet", 9), component("vae", 1), component("text", 1)]
     assert len(place_whole(parts, [10] * 8).loads) == 2
+
+
+def test_machines_on_which_whole_components_fit(folder, monkeypatch, tmp_path):
+    parts = (
+        component("vae", GIB, 3 * GIB),
+        component("text", 9 * GIB, GIB),
+        component("unet", 23 * GIB, GIB),
+    )
+    measured = PipelineProfile(parts, 2 * GIB, True, {}, Picture(), {}, ())
+    monkeypatch.setattr(_plan, "profile_pipeline", lambda source, picture: measured)
+    _, found = machines_for_pipeline(str(folder), Picture(), reserve=GIB)
+    rooms = {offer.spec: offer.room for offer in found}
+    for name in ("A100-40G", "RTX5090"):
+        offer = next(each for each in found if each.gpu.key == name)
+        budgets = [offer.gpu.total_memory - GIB] * offer.count
+        assert offer.room == place_whole(parts, budgets, measured.held).room
+    assert min(rooms["1xA100-40G"], rooms["2xRTX5090"]) >= 0
+    assert not any(name.partition("x")[2] == "T4" for name in rooms), "its largest component fits on no T4"
+    asked = [
+        str(folder),
+        "--which",
+        "--image-size",
+        "64x32",
+        "--batch",
+        "2",
+        "--json",
+        str(tmp_path / "which.json"),
+    ]
+    done = CliRunner().invoke(command, asked)
+    assert done.exit_code == 0, done.output
+    assert f"--machine {found[0].spec} --batch 2 --image-size 64x32 proves the first" in " ".join(
+        done.output.split()
+    )
+    read = json.loads((tmp_path / "which.json").read_text())
+    assert read["workload"] == {"batch": 2, "width": 64, "height": 32, "frames": None}
+    assert read["machines"][0]["spec"] == found[0].spec
+    page = CliRunner().invoke(command, [str(folder), "--which", "--html", str(tmp_path / "page.html")])
+    assert page.exit_code == 2 and not (tmp_path / "page.html").exists()
 
 
 def test_what_is_no_pipeline_is_told_apart(tmp_path):

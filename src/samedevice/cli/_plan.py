@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +24,7 @@ from samedevice.planner.inference import (
     RESERVE,
     Axis,
     Objective,
+    Offer,
     Proof,
     Workload,
     check_map,
@@ -33,21 +34,23 @@ from samedevice.planner.inference import (
     read_map,
     read_prices,
 )
-from samedevice.planner.pipelines import Picture, is_pipeline, place_pipeline
+from samedevice.planner.pipelines import Picture, is_pipeline, machines_for_pipeline, place_pipeline
 from samedevice.report import open_console, render
 from samedevice.report.gpu_bars import CHARACTERS, labelled
 from samedevice.report.plan import (
     CheckedMap,
     Plan,
     offers_document,
+    picture_document,
     pipeline_document,
     pipeline_script,
     pipeline_shown,
     print_offers,
+    workload_document,
 )
 
 FITS, UNFIT = 0, 1
-CONTEXT, NEW_TOKENS = "2048", 128
+BATCH, CONTEXT, NEW_TOKENS = "1", "2048", 128
 """Where none are asked for."""
 METHOD, SHARDING = "full", "fsdp"
 """Of training, likewise."""
@@ -145,9 +148,8 @@ def _train(options: Options, language: Language) -> int:
 def _pipeline(options: Options, language: Language) -> int:
     """A diffusion pipeline: whole components."""
     other = {
-        "--which": options.which,
         "--check": options.check is not None,
-        "--price": options.prices is not None,
+        "--price": options.prices is not None and not options.which,
         "--concurrent": options.concurrent is not None,
         "--images": bool(options.images),
         "--seconds": options.seconds is not None,
@@ -163,6 +165,8 @@ def _pipeline(options: Options, language: Language) -> int:
         if given:
             raise UsageError(Phrase("pipeline.only", option=name))
     picture = Picture(_number("batch", options.batch), _image_size(options.image_size), options.frames)
+    if options.which:
+        return _which_for_pipeline(options, picture, language)
     with _progress(language) as tell:
         plan = place_pipeline(
             options.model,
@@ -232,11 +236,51 @@ def _which(options: Options, workload: Workload, language: Language) -> int:
         profile, found = machines_for(
             options.model, workload, reserve=reserve, dtype=options.dtype, prices=prices
         )
+    name, path = profile.source.name, profile.source.path
+    return _offered(options, name, path, workload_document(profile.workload), found, language)
+
+
+def _which_for_pipeline(options: Options, picture: Picture, language: Language) -> int:
+    if options.html is not None:
+        raise UsageError(Phrase("page.only-plan"))
+    prices, reserve = _prices(options), _reserve(options.reserve)
+    with _progress(language) as tell:
+        tell(Phrase("place.step-profile", model=options.model))
+        source, found = machines_for_pipeline(
+            options.model, picture, reserve=reserve, dtype=options.dtype, prices=prices
+        )
+    return _offered(options, source.name, options.model, picture_document(picture), found, language)
+
+
+def _offered(
+    options: Options,
+    name: str,
+    path: str,
+    asked: dict[str, Any],
+    found: Sequence[Offer],
+    language: Language,
+) -> int:
     if options.json is not None:
-        write_file(options.json, json.dumps(offers_document(profile, found), indent=1) + "\n")
-    print_offers(open_console(sys.stdout), profile, found, language)
+        write_file(options.json, json.dumps(offers_document(name, asked, found), indent=1) + "\n")
+    print_offers(open_console(sys.stdout), path, _given(options), found, language)
     sys.stdout.flush()
     return FITS if found else UNFIT
+
+
+def _given(options: Options) -> str:
+    """The options that say what a model is to do, as they were given."""
+    values = {
+        "--batch": options.batch if options.batch != BATCH else None,
+        "--context": options.context,
+        "--new-tokens": options.new_tokens,
+        "--images": options.images or None,
+        "--image-size": options.image_size,
+        "--seconds": options.seconds,
+        "--frames": options.frames,
+        "--reserve": options.reserve,
+        "--dtype": options.dtype,
+    }
+    return " ".join(f"{name} {value}" for name, value in values.items() if value is not None)
 
 
 def _check(options: Options, file: Path, workload: Workload, language: Language) -> int:

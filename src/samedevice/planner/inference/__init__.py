@@ -1,7 +1,7 @@
 """Where the blocks of a model go for inference: the best device map for a machine, and its proof."""
 
 from samedevice.planner._trial import Peak, Place, Proof
-from samedevice.planner.inference._advice import Offer, offers
+from samedevice.planner.inference._advice import Offer, fewest_of_each, offers
 from samedevice.planner.inference._blocks import Block, Loads, Part, Workload
 from samedevice.planner.inference._check import CheckedMap, check_map, read_map
 from samedevice.planner.inference._division import OBJECTIVES, Division, Objective, Run, Slot, divide
@@ -56,6 +56,7 @@ __all__ = [
     "build_model",
     "check_map",
     "divide",
+    "fewest_of_each",
     "find_model",
     "largest",
     "machines_for",

@@ -36,18 +36,34 @@ class Offer:
 
 
 def offers(profile: Profile, reserve: int, prices: Mapping[str, float]) -> list[Offer]:
-    """For each GPU of the table, the fewest with which the model fits.
+    """For each GPU of the table, the fewest with which the model fits; in the order of `fewest_of_each`."""
+    loads = Loads(profile.blocks)
+
+    def room(budget: int, count: int) -> int:
+        if budget * count < (kept := loads.kept(0, len(loads))):
+            return budget * count - kept
+        return divide(loads, [Slot(budget)] * count).room
+
+    return fewest_of_each(room, reserve, prices)
+
+
+def fewest_of_each(
+    room_on: Callable[[int, int], int], reserve: int, prices: Mapping[str, float]
+) -> list[Offer]:
+    """For each GPU of the table, the fewest with which nothing is lacking.
 
     Cheapest first where prices are known, then those with the least memory in all.
+
+    Args:
+        room_on: bytes left on the fullest of so many GPUs with a budget of so many bytes each; negative where
+            they do not suffice.
+        reserve: bytes of each GPU that are left alone.
+        prices: of one GPU, by its name in the table.
     """
-    loads = Loads(profile.blocks)
     found = []
     for gpu in gpu_table():
-        budget = gpu.total_memory - reserve
         for count in COUNTS:
-            if budget * count < loads.kept(0, len(loads)):
-                continue
-            room = divide(loads, [Slot(budget)] * count).room
+            room = room_on(gpu.total_memory - reserve, count)
             if room >= 0:
                 price = prices.get(gpu.key)
                 found.append(Offer(gpu, count, room, None if price is None else price * count))

@@ -2,7 +2,13 @@
 
 from samedevice.planner.pipelines._offload import OFFLOADS, Offload
 from samedevice.planner.pipelines._placing import Component, Placement, load_of, place_whole
-from samedevice.planner.pipelines._plan import Offloaded, PipelinePlan, PipelineShare, place_pipeline
+from samedevice.planner.pipelines._plan import (
+    Offloaded,
+    PipelinePlan,
+    PipelineShare,
+    machines_for_pipeline,
+    place_pipeline,
+)
 from samedevice.planner.pipelines._source import PipelineSource, find_pipeline, is_pipeline, shipped_pipelines
 from samedevice.planner.pipelines._trial import (
     Picture,
@@ -30,6 +36,7 @@ __all__ = [
     "find_pipeline",
     "is_pipeline",
     "load_of",
+    "machines_for_pipeline",
     "made_phrase",
     "place_pipeline",
     "place_whole",

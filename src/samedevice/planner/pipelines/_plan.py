@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 from samedevice.errors import UsageError
 from samedevice.machines import Machine
 from samedevice.messages import Bytes, Phrase
 from samedevice.planner._trial import Peak, Proof, budgets_of
-from samedevice.planner.inference import RESERVE
+from samedevice.planner.inference import RESERVE, Offer, fewest_of_each
 from samedevice.planner.inference._plan import slots_of
 from samedevice.planner.pipelines._offload import AUTOENCODER, OFFLOADS, Offload, tiled
 from samedevice.planner.pipelines._placing import Component, Placement, load_of, place_whole
@@ -244,6 +245,28 @@ def place_pipeline(
             return plan
         more += missing  # what the calculation did not know: every component is told to need it
     return plan
+
+
+def machines_for_pipeline(
+    model: str,
+    picture: Picture,
+    *,
+    reserve: int = RESERVE,
+    dtype: str | None = None,
+    prices: Mapping[str, float] | None = None,
+) -> tuple[PipelineSource, list[Offer]]:
+    """The machines of the table on which whole components of a pipeline fit by calculation.
+
+    Raises what `place_pipeline` raises.
+    """
+    source = find_pipeline(model, dtype)
+    profile = profile_pipeline(source, picture)
+
+    @cache
+    def fullest(count: int) -> int:
+        return -place_whole(profile.components, [0] * count, profile.held).room
+
+    return source, fewest_of_each(lambda budget, count: budget - fullest(count), reserve, prices or {})
 
 
 def _offloads(plan: PipelinePlan, say: Callable[[Phrase], object]) -> tuple[Offloaded, ...]:

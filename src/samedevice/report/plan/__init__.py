@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from samedevice.report.plan._checked import CheckedMap
+from samedevice.report.plan._document import workload_document
 from samedevice.report.plan._drawing import working
 from samedevice.report.plan._facts import PHASES
 from samedevice.report.plan._offers import offers_document, print_offers
 from samedevice.report.plan._pipeline import (
+    picture_document,
     pipeline_document,
     pipeline_findings,
     pipeline_foot,
@@ -29,6 +31,7 @@ __all__ = [
     "Plan",
     "no_training_document",
     "offers_document",
+    "picture_document",
     "pipeline_document",
     "pipeline_findings",
     "pipeline_foot",
@@ -41,4 +44,5 @@ __all__ = [
     "training_rows",
     "training_shown",
     "working",
+    "workload_document",
 ]

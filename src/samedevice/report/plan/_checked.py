@@ -11,7 +11,7 @@ from samedevice.messages import SOURCE, Bytes, Language, Phrase
 from samedevice.planner import inference
 from samedevice.report._render import render
 from samedevice.report.gpu_bars import amounts, bar, labelled
-from samedevice.report.plan._document import SCHEMA, trial, workload
+from samedevice.report.plan._document import SCHEMA, trial, workload_document
 from samedevice.report.plan._drawing import left
 from samedevice.report.plan._facts import FINDINGS_SHOWN, PHASES, found_in, ran_phrase
 from samedevice.report.terminal import finding_text
@@ -86,7 +86,7 @@ class CheckedMap:
         return {
             "schema": SCHEMA,
             "machine": checked.machine.describe(),
-            "workload": workload(work),
+            "workload": workload_document(work),
             "reserve": checked.reserve,
             "device_map": dict(checked.device_map),
             "proved": self.holds,

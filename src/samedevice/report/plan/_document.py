@@ -28,7 +28,7 @@ def plan_document(placed: PlacementPlan, findings: Findings, asked: int | None) 
             "config_shipped": source.shipped,
         },
         "machine": placed.machine.describe(),
-        "workload": workload(work),
+        "workload": workload_document(work),
         "pictures": None if profile.pictures is None else _pictures(profile.pictures),
         "sound": None if profile.sound is None else {"seconds": profile.sound.seconds},
         "objective": placed.objective,
@@ -56,7 +56,8 @@ def plan_document(placed: PlacementPlan, findings: Findings, asked: int | None) 
     }
 
 
-def workload(work: inference.Workload) -> dict[str, Any]:
+def workload_document(work: inference.Workload) -> dict[str, Any]:
+    """What was asked for, in data."""
     return {
         "batch": work.batch,
         "context": work.context,

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from samedevice.messages import SOURCE, Bytes, Language, Phrase
-from samedevice.planner.inference import Offer, Profile
+from samedevice.planner.inference import Offer
 from samedevice.report._render import render
 from samedevice.report._words import harmless
 from samedevice.report.gpu_bars import amounts
-from samedevice.report.plan._document import SCHEMA, workload
+from samedevice.report.plan._document import SCHEMA
 
 _SHOWN = 18
 """Machines that are shown before the rest is counted."""
 
 
 def print_offers(
-    console: Console, profile: Profile, found: Sequence[Offer], language: Language = SOURCE
+    console: Console, model: str, asked: str, found: Sequence[Offer], language: Language = SOURCE
 ) -> None:
-    """The machines on which a model fits, one line each."""
+    """The machines on which a model or a pipeline fits, one line each.
+
+    `asked`: the options of what it is to do there, as they were given.
+    """
     if not found:
         console.print(Text(render(Phrase("place.which-none", count=8), language)))
         return
@@ -38,16 +41,17 @@ def print_offers(
     console.print(table)
     if len(found) > _SHOWN:
         console.print(Text(render(Phrase("place.which-more", count=len(found) - _SHOWN), language), "dim"))
-    next_one = Phrase("place.which-next", model=profile.source.path, spec=found[0].spec)
+    asked = f" {asked}" if asked else ""
+    next_one = Phrase("place.which-next", model=model, spec=found[0].spec, asked=asked)
     console.print(Text(harmless(render(next_one, language)), "dim"))
 
 
-def offers_document(profile: Profile, found: Sequence[Offer]) -> dict[str, Any]:
+def offers_document(model: str, workload: Mapping[str, Any], found: Sequence[Offer]) -> dict[str, Any]:
     """The machines as a JSON object."""
     return {
         "schema": SCHEMA,
-        "model": profile.source.name,
-        "workload": workload(profile.workload),
+        "model": model,
+        "workload": workload,
         "machines": [
             {
                 "spec": offer.spec,

@@ -14,6 +14,7 @@ from rich.text import Text
 from samedevice.messages import Bytes, Language, Phrase, Value
 from samedevice.planner.pipelines import (
     Offloaded,
+    Picture,
     PipelinePlan,
     PipelineShare,
     dtype_argument,
@@ -292,7 +293,6 @@ def _argument(plan: PipelinePlan) -> str:
 def pipeline_document(plan: PipelinePlan, language: Language) -> dict[str, Any]:
     """The plan as a JSON object."""
     source, proof, chosen = plan.source, plan.last_proof, plan.chosen
-    width, height = plan.picture.size or (None, None)
     made = plan.profile.made
     made_width, made_height = made.size or (None, None)
     return {
@@ -306,12 +306,7 @@ def pipeline_document(plan: PipelinePlan, language: Language) -> dict[str, Any]:
             "config_shipped": source.shipped,
         },
         "machine": plan.machine.describe(),
-        "workload": {
-            "batch": plan.picture.batch,
-            "width": width,
-            "height": height,
-            "frames": plan.picture.frames,
-        },
+        "workload": picture_document(plan.picture),
         "makes": {"width": made_width, "height": made_height, "frames": made.frames},
         "reserve": plan.reserve,
         "overhead": dict(zip(("context", "blas"), outside_bytes(plan.machine), strict=True)),
@@ -339,6 +334,12 @@ def pipeline_document(plan: PipelinePlan, language: Language) -> dict[str, Any]:
         if proof is None
         else trial(proof, plan.proved, plan.rounds, pipeline_findings(plan, language)),
     }
+
+
+def picture_document(picture: Picture) -> dict[str, Any]:
+    """What was asked for, in data."""
+    width, height = picture.size or (None, None)
+    return {"batch": picture.batch, "width": width, "height": height, "frames": picture.frames}
 
 
 def _offload(chosen: Offloaded) -> dict[str, Any]:
