@@ -74,3 +74,32 @@ def test_an_optimizer_of_the_script_is_not_said_to_follow_by_loading(tmp_path):
     assert (
         repaired.index('device = "cuda:0"') < repaired.index("model.to(") < repaired.index("slow = Average")
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "repaired"),
+    [
+        ("device_map = split(2)\n", 'device_map["angles"] = device_map["embed"]\nmodel = dispatch_model('),
+        (
+            'device_map = {\n    "embed": 1,\n    "layers.0": 0,\n    "layers.1": 1,\n    "head": 1,\n}\n',
+            'device_map["angles"] = device_map["embed"]\nmodel = dispatch_model(',
+        ),
+        (
+            'model = dispatch_model(model, {"embed": 1, "layers.0": 0, "layers.1": 1, "head": 1}, '
+            "main_device=0)\n",
+            '"head": 1, "angles": 1}',
+        ),
+    ],
+)
+def test_a_map_gets_its_missing_entry_with_the_value_of_one_beside_it(written, repaired, tmp_path):
+    source = (Path(__file__).parent / "programs" / "map_without_the_rotary_module.py").read_text("utf-8")
+    begin, end = source.index("device_map = split(2)"), source.index("print(model(")
+    call = "model = dispatch_model(model, device_map=device_map, main_device=0, force_hooks=True)\n"
+    source = source[:begin] + written + ("" if "dispatch_model" in written else call) + source[end:]
+    path = tmp_path / "script.py"
+    path.write_text(source, "utf-8")
+    (fix, *_) = findings_of(path)[0].fixes
+    assert fix.safety == "safe"
+    assert repaired in apply(fix.diff, source)
+    path.write_text(apply(fix.diff, source), "utf-8")
+    assert not findings_of(path)

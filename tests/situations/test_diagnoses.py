@@ -29,7 +29,7 @@ FOLDER = Path(__file__).with_name("diagnoses")
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 CAUSES = {
     "s1_chat": "lm-head-or-tied-weight-split",
-    "s2_describe": "rope-table-on-wrong-device",
+    "s2_describe": "device-map-incomplete-or-wrong",
     "s3_batch": "generation-helper-on-wrong-device",
     "s3_video": "tensor-created-on-wrong-device",
     "s4_finetune": "dispatched-model-moved",

@@ -185,6 +185,22 @@ class Failure:
         return bool(self.event.device_map) or any(each.hook for each in self.event.running)
 
     @cached_property
+    def left_out(self) -> tuple[str, str] | None:
+        """The running module without parameters that no entry of the map reaches, though modules beside it
+        have theirs, and where the first of these is. Without an entry no hook brings its arguments together.
+        """
+        if len(self.event.running) < 2 or self.entry is None:
+            return None
+        inner = self.event.running[0]
+        if inner.hook is not None or inner.below:
+            return None
+        name, around = inner.name, self.event.running[1].name
+        whole = len(self.event.running) == 2
+        beside = [key for key in self.event.device_map if whole or key.startswith(f"{around}.")]
+        reached = self.mapped(name) is not None or any(each.startswith(f"{name}.") for each in beside)
+        return (name, self.event.device_map[beside[0]]) if beside and not reached else None
+
+    @cached_property
     def home(self) -> str | None:
         """Where the innermost running module lives.
 

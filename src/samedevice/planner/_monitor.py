@@ -40,9 +40,8 @@ class Reading:
         }
         if self.predicted is None or self.error is None:
             return Phrase("monitor.line", **values)
-        return Phrase(
-            "monitor.compared", **values, predicted=Bytes(self.predicted), error=f"{self.error:+.1%}"
-        )
+        error = f"{round(self.error, 3) + 0.0:+.1%}"  # never -0.0%
+        return Phrase("monitor.compared", **values, predicted=Bytes(self.predicted), error=error)
 
 
 class Monitor:

@@ -17,6 +17,7 @@ from samedevice.diagnosis.fixes._at_hand import device_at
 from samedevice.diagnosis.fixes._attached import attached_fix, container_fix, of_weight
 from samedevice.diagnosis.fixes._buffer import buffer_fix, renewed_fix
 from samedevice.diagnosis.fixes._combine import Change, changes_of
+from samedevice.diagnosis.fixes._device_map import entry_fix, map_argument, map_literal
 from samedevice.diagnosis.fixes._edit import (
     RANK_MAP,
     grouped,
@@ -25,7 +26,6 @@ from samedevice.diagnosis.fixes._edit import (
     reduced,
     script_diff,
     swapped,
-    with_entry,
     with_import,
     with_keyword,
     with_line_before,
@@ -112,7 +112,7 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
         fixes = _beside(fixes, found)
     fixes = _map_first(failure, script, [_checked(fix, script) for fix in fixes])
     if verdict.cause == "block-split-across-devices":
-        by_hand = script is not None and not isinstance(_map_argument(script), ast.Constant)
+        by_hand = script is not None and not isinstance(map_argument(script), ast.Constant)
         whole = whole_class_fix(failure, script, by_hand)
         fixes = [*([] if whole is None else [whole]), *fixes]
     unique = {(fix.title, fix.diff): fix for fix in fixes}
@@ -354,7 +354,7 @@ def _move_batch(failure: Failure, script: Script | None, target: str | None, mod
 def _one_device(script: Script | None) -> Fix[Phrase]:
     """The whole model on one device."""
     diff = None
-    if script is not None and (found := _map_argument(script)) is not None:
+    if script is not None and (found := map_argument(script)) is not None:
         diff = script_diff(script, swapped(script, found, '{"": "cuda:0"}'))
     return Fix(Phrase("fix.one-device"), "check", diff)
 
@@ -875,7 +875,7 @@ def _together(failure: Failure, script: Script | None, guilty: Operand | None) -
         repaired = dict([*items[:at], (prefix, repaired[inside[0]]), *items[at:]])
     text = "{" + ", ".join(f'"{name}": "{where}"' for name, where in repaired.items()) + "}"
     diff = None
-    if script is not None and (found := _map_literal(script, failure)) is not None:
+    if script is not None and (found := map_literal(script, failure)) is not None:
         diff = script_diff(script, swapped(script, found, _laid_out(script, found, repaired, text)))
     module = cut.name
     if diff is None:
@@ -955,17 +955,16 @@ def _direct_parts(failure: Failure, prefix: str) -> list[str]:
 
 def _unmapped(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The missing name in the map."""
+    if failure.left_out is not None and guilty is not None and not guilty.parameter:
+        return [entry_fix(failure, script, *failure.left_out)]
     if guilty is None or not guilty.parameter:
         return []
     known = guilty.parameter in failure.event.device_map
     name = guilty.parameter if known else guilty.parameter.rpartition(".")[0] or guilty.parameter
     device = next((each.device for each in failure.event.operands if each.device != guilty.device), "cuda:0")
-    diff = None
-    if script is not None and isinstance(found := _map_literal(script, failure), ast.Dict):
-        diff = script_diff(script, with_entry(script, found, f'"{name}"', f'"{device}"'))
     if known:
         return [Fix(Phrase("fix.map-entry", name=name, device=device), "check", None)]
-    return [Fix(Phrase("fix.map-key", name=name, device=device), "safe", diff)]
+    return [entry_fix(failure, script, name, device)]
 
 
 def _at_use(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
@@ -1118,42 +1117,12 @@ def _move_at_call(failure: Failure, script: Script, guilty: Operand, target: str
     return None
 
 
-def _map_argument(script: Script) -> ast.expr | None:
-    """The value of the script's only `device_map=`, through a name where one is given."""
-    found = [
-        keyword.value
-        for node in ast.walk(script.tree)
-        if isinstance(node, ast.Call)
-        for keyword in node.keywords
-        if keyword.arg == "device_map"
-    ]
-    if len(found) != 1:
-        return None
-    value = found[0]
-    if isinstance(value, ast.Name) and (made := script.assignment(value.id)) is not None:
-        return made.value
-    return value
-
-
-def _map_literal(script: Script, failure: Failure) -> ast.expr | None:
-    """The dictionary in the script that became the map, or else the value of `device_map=`."""
-    keys = set(failure.event.device_map)
-    for node in ast.walk(script.tree):
-        if (
-            isinstance(node, ast.Dict)
-            and node.keys
-            and {key.value for key in node.keys if isinstance(key, ast.Constant)} == keys
-        ):
-            return node
-    return _map_argument(script)
-
-
 def _ranked(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The rank's own GPU as its map, or none where ZeRO-3 shards."""
     if failure.event.kind is not EventKind.LAUNCH_CONFLICT:
         return []
     zero3 = "Zero-3" in failure.event.message
-    found = _map_argument(script) if script is not None else None
+    found = map_argument(script) if script is not None else None
     diff = None
     if script is not None and found is not None:
         diff = script_diff(

@@ -51,6 +51,8 @@ def _detect(failure: Failure) -> Hint | None:
         return None
     if not failure.event.device_map:
         return _not_in_the_table(failure)
+    if (hint := _left_out(failure)) is not None:
+        return hint
     for operand in failure.weights:
         if operand.parameter and operand.device == "cpu" and failure.mapped(operand.parameter) is None:
             return Hint(
@@ -66,6 +68,23 @@ def _detect(failure: Failure) -> Hint | None:
                 operand.name,
             )
     return _of_the_model(failure)
+
+
+def _left_out(failure: Failure) -> Hint | None:
+    """A module without an entry, which was called with tensors of several devices."""
+    if failure.left_out is None or not failure.two_gpus:
+        return None
+    for operand in failure.plain:
+        born = failure.born(operand)
+        if born is not None and born.source != "tensor" and failure.made_here(operand):
+            return None  # no entry of the module would bring what it makes itself
+    name, device = failure.left_out
+    away = next((each for each in failure.plain if each.device != device), None)
+    if away is None:
+        return None
+    key = "rules.device-map-incomplete-or-wrong.left-out"
+    phrase = Phrase(key, module=name, operand=failure.written(away))
+    return Hint(12.5, phrase, away.name)
 
 
 def _of_the_model(failure: Failure) -> Hint | None:
@@ -178,6 +197,11 @@ RULE = Rule(
             "computed elsewhere, and no hook moves it there",
             "zh": "device_map 把 {operand} 放在 {device}；模型自己直接读取它，与别处某层算出的结果相遇，"
             "没有 hook 搬运",
+        },
+        "left-out": {
+            "en": "the device_map has no entry for {module}, so no hook brings what it is called with to one "
+            "GPU: {operand} comes as it was",
+            "zh": "device_map 里没有 {module}，因此没有 hook 把它的参数移到同一块 GPU：{operand} 原样传入",
         },
         "unmapped": {"en": "the device_map does not reach {operand}", "zh": "device_map 没有覆盖 {operand}"},
     },

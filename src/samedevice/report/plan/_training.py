@@ -97,7 +97,7 @@ def _outcome(plan: TrainingPlan) -> Phrase:
     values: dict[str, Value] = {
         "peak": Bytes(peak),
         "limit": Bytes(plan.limit),
-        "formula": f"{plan.estimate.peak / peak - 1:+.1%}",
+        "formula": f"{round(plan.estimate.peak / peak - 1, 3) + 0.0:+.1%}",
         "seconds": f"{plan.seconds:.0f}",
     }
     return Phrase("train.proved" if plan.proved else "train.over", **values)
