@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import subprocess
 import sys
@@ -152,6 +154,42 @@ def test_a_decorator(model):
     with pytest.raises(RuntimeError) as caught:
         step(torch.tensor([1], device="cuda:0"))
     assert caught.value.finding.code == "SD101"
+
+
+def test_a_decorated_coroutine_and_a_decorated_generator_are_guarded(model):
+    @sd.guard(model)
+    async def answered(x):
+        await asyncio.sleep(0)
+        return model(x)
+
+    @sd.guard(model)
+    def streamed(x):
+        got = yield "first"
+        yield model(got if got is not None else x)
+
+    assert inspect.iscoroutinefunction(answered) and inspect.isgeneratorfunction(streamed)
+    with pytest.raises(RuntimeError) as raised:
+        asyncio.run(answered(torch.tensor([1], device="cuda:0")))
+    assert raised.value.finding.code == "SD101"
+    values = streamed(None)
+    assert next(values) == "first"
+    with pytest.raises(RuntimeError) as raised:
+        values.send(torch.tensor([1], device="cuda:0"))
+    assert raised.value.finding.code == "SD101"
+
+
+def test_a_generator_that_cannot_be_guarded_is_refused():
+    async def values():
+        yield 1
+
+    def more():
+        yield 1
+
+    with pytest.raises(TypeError, match="async generator"):
+        sd.guard()(values)
+    with pytest.raises(TypeError, match="record=True"):
+        sd.guard(record=True)(more)
+    assert list(sd.guard()(more)()) == [1]
 
 
 def test_the_hook_of_uncaught_exceptions(model, monkeypatch):

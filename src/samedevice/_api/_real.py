@@ -45,10 +45,11 @@ def guard(
     ```
 
     The exception is the one that torch raised, with the finding as `error.finding` and its text as a note,
-    once. Also a decorator, `@sd.guard(model)`; `sd.guard().install()` explains whatever nobody catches
-    (`samedevice guard script.py` does that for a whole script) and returns a function that takes it out
-    again. `model` names parameters when the failure is outside all of its methods. Under a launcher the ranks
-    agree, through the store of the process group, on one that tells it whole.
+    once. Also a decorator, `@sd.guard(model)`, of functions, `async` ones too, and of generators.
+    `sd.guard().install()` explains whatever nobody catches (`samedevice guard script.py` does that for a
+    whole script) and returns a function that takes it out again. `model` names parameters when the failure is
+    outside all of its methods. Under a launcher the ranks agree, through the store of the process group, on
+    one that tells it whole.
 
     With `replay` the failing call is made once more after the failure, without its values, on a virtual
     machine in a forked process: operands that were made in the call then have their birthplaces. That takes a

@@ -7,12 +7,13 @@ diagnosis that fails costs the diagnosis and nothing else; a second guard around
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 
 from samedevice.findings import Finding, Renderer
 from samedevice.guards._compiled import as_written
@@ -59,18 +60,44 @@ class Guard:
                 trim(error)
 
     def __call__(self, function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-        """The function, guarded."""
+        """The function, guarded, also one that is `async`, and a generator while it runs.
 
-        @functools.wraps(function)
-        def guarded(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-            with self._recording():
-                try:
+        Raises `TypeError` for a generator that is `async`, and for any with a record, which would go on
+        between its values.
+        """
+        generates = inspect.isgeneratorfunction(function)
+        if inspect.isasyncgenfunction(function) or (generates and self._record):
+            raise TypeError(
+                "sd.guard can't decorate an async generator, nor any generator with record=True; write "
+                "`with sd.guard(...)` inside of it, around what computes"
+            )
+        if generates:
+
+            def guarded(*args: Any, **kwargs: Any) -> Any:
+                with self._explained():
+                    return (yield from cast("Generator[Any, Any, Any]", function(*args, **kwargs)))
+        elif inspect.iscoroutinefunction(function):
+
+            async def guarded(*args: Any, **kwargs: Any) -> Any:  # type: ignore[misc] # one of three kinds
+                with self._explained():
+                    return await function(*args, **kwargs)
+        else:
+
+            def guarded(*args: Any, **kwargs: Any) -> Any:
+                with self._explained():
                     return function(*args, **kwargs)
-                except Exception as error:
-                    self.explain(error)
-                    raise
 
-        return guarded
+        return cast("Callable[_Parameters, _Result]", functools.wraps(function)(guarded))
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """A call of a guarded function."""
+        with self._recording():
+            try:
+                yield
+            except Exception as error:
+                self.explain(error)
+                raise
 
     def explain(self, error: BaseException) -> Finding[str] | None:
         """Attach the finding and its note to an exception that has to do with devices, once."""
