@@ -247,3 +247,10 @@ def test_what_must_stay_on_the_host_is_left_there():
     )
     assert finding.cause == "extra-input-on-wrong-device"
     assert finding.cure is not None and finding.cure.key.endswith("stays-on-host")
+
+
+def test_what_a_map_leaves_out_is_the_reason():
+    text = "ValueError: The device_map provided does not give any device for the following parameters: model.norm.weight"
+    (found,) = explain_text(f"device_map = split_model(name)\n{text}")
+    assert found.cause == "device-map-incomplete-or-wrong"
+    assert dict(found.reasons[0].values)["operand"] == "model.norm.weight"

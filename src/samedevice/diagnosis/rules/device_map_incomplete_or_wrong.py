@@ -42,6 +42,7 @@ from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, line, said, sign
+from samedevice.diagnosis.paste import Report
 from samedevice.messages import Phrase
 from samedevice.provenance.named_devices import by_table
 
@@ -120,6 +121,13 @@ def _not_in_the_table(failure: Failure) -> Hint | None:
             key = "rules.device-map-incomplete-or-wrong.two-tables"
             return Hint(7.2, Phrase(key, operand=failure.written(operand), text=text[:60]), operand.name)
     return None
+
+
+def _named(report: Report) -> Phrase | None:
+    """What the message says that the map leaves out; else that it says so."""
+    if report.argument:
+        return Phrase("rules.device-map-incomplete-or-wrong.unmapped", operand=report.argument)
+    return Phrase("because.message", kind=report.kind)
 
 
 _CHINESE = """`device_map` 本身有错。
@@ -208,7 +216,7 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.4,
     signs=(
-        sign(8, said("device-map-incomplete"), certain=True),
+        sign(8, said("device-map-incomplete"), _named, certain=True),
         sign(
             5.2,
             line(r"rotary_emb|inv_freq"),
