@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import samedevice as sd
-from samedevice.diagnosis import judge
+from samedevice.diagnosis import explain_text, judge, with_map_entry
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes import Script
 from samedevice.diagnosis.fixes._releases import releases
@@ -494,3 +494,42 @@ def test_each_rank_chooses_its_gpu_before_the_group_is_made(tmp_path):
 
 
 _EVENT = Event(EventKind.DUPLICATE_GPU, "broadcast", "", Place("launch.py", 5, "main"), None, None, ())
+
+
+@pytest.mark.parametrize(
+    ("written", "handed", "changed"),
+    [
+        (
+            'places = {"model.embed_tokens": 0, "lm_head": 1}\nplaces |= layers\n',
+            "places",
+            'places["model.norm"] = places["model.embed_tokens"]\nload(device_map=places)',
+        ),
+        (
+            'def split(n):\n    found = {}\n    found["model.layers.3.mlp"] = 1\n    found["lm_head"] = 0\n'
+            "    return found\n",
+            "split(3)",
+            '    found["model.norm"] = found["model.layers.3.mlp"]\n    return found\n',
+        ),
+        ("places = named_elsewhere()\n", "places", None),
+        ("from elsewhere import split\n", "split(3)", None),
+    ],
+)
+def test_a_map_that_accelerate_refuses_gets_the_entry_that_it_lacks(written, handed, changed, tmp_path):
+    script = tmp_path / "chat.py"
+    source = f"{written}load(device_map={handed})\n"
+    script.write_text(source, "utf-8")
+    line = source.count("\n")
+    (told,) = explain_text(
+        f"Traceback (most recent call last):\n"
+        f'  File "{script}", line {line}, in <module>\n    load(device_map={handed})\n'
+        f'  File "/venv/site-packages/accelerate/utils/modeling.py", line 9, in check_device_map\n'
+        f"    raise ValueError(\n"
+        f"ValueError: The device_map provided does not give any device for the following parameters: "
+        f"model.norm.weight\n"
+    )
+    found = with_map_entry(told)
+    if changed is None:
+        assert found == told
+        return
+    assert changed in apply(found.fixes[0].diff, source)
+    assert found.fixes[0].safety == "safe"

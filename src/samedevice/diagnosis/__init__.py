@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         fix_at_use,
         lines_before,
         united,
+        with_map_entry,
     )
     from samedevice.diagnosis.rules import CAUSES, REFUSALS, RULES, find_rule, rule_named
 
@@ -57,6 +58,7 @@ __all__ = [
     "rule_named",
     "united",
     "verdict_of",
+    "with_map_entry",
     "with_results",
     "without_followers",
 ]
@@ -81,6 +83,7 @@ __getattr__, __dir__ = on_demand(
             "fix_at_use",
             "lines_before",
             "united",
+            "with_map_entry",
         ),
         "rules": ("CAUSES", "REFUSALS", "RULES", "find_rule", "rule_named"),
     },

@@ -12,6 +12,7 @@ from samedevice.parts import on_demand
 
 if TYPE_CHECKING:
     from samedevice.diagnosis.fixes._combine import changes_of, combined, lines_before
+    from samedevice.diagnosis.fixes._device_map import with_map_entry
     from samedevice.diagnosis.fixes._edit import (
         RANK_MAP,
         file_diff,
@@ -54,6 +55,7 @@ __all__ = [
     "with_import",
     "with_keyword",
     "with_line_before",
+    "with_map_entry",
     "with_others",
 ]
 
@@ -61,6 +63,7 @@ __getattr__, __dir__ = on_demand(
     __name__,
     {
         "_combine": ("changes_of", "combined", "lines_before"),
+        "_device_map": ("with_map_entry",),
         "_edit": (
             "RANK_MAP",
             "file_diff",

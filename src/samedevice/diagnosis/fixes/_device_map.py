@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes._edit import script_diff, with_entry, with_line_before
 from samedevice.diagnosis.fixes._source import Script
-from samedevice.findings import Fix
+from samedevice.findings import Finding, Fix
 from samedevice.messages import Phrase
 
 
@@ -89,3 +90,77 @@ def map_literal(script: Script, failure: Failure) -> ast.expr | None:
         ):
             return node
     return map_argument(script)
+
+
+def with_map_entry(finding: Finding[Phrase]) -> Finding[Phrase]:
+    """The finding of a map that leaves out what an error names, with the change of the script in front; as it
+    is where the script does not show the map, and every finding of another kind.
+    """
+    at = finding.user_at
+    name = next((each for each in map(_left_out, finding.reasons) if each), "")
+    script = Script.read(at.file) if at is not None and finding.kind == "device-map-incomplete" else None
+    if script is None or at is None or not name or not script.holds(at):
+        return finding
+    statement = script.statement(at)
+    given = None if statement is None else _handed_over(script, statement)
+    beside = None if given is None else _nearest(script, given[1], name)
+    if given is None or beside is None:
+        return finding
+    before, known = given
+    line = f'{known}["{name}"] = {known}["{beside}"]'
+    diff = script_diff(script, with_line_before(script, before, line))
+    if diff is None:
+        return finding
+    title = Phrase("fix.map-key-beside", name=name, beside=beside)
+    return replace(finding, fixes=(Fix(title, "safe", diff, script.file), *finding.fixes))
+
+
+def _left_out(reason: Phrase) -> str:
+    """The module whose parameter the map does not reach."""
+    named = str(dict(reason.values).get("operand", "")) if reason.key.endswith(".unmapped") else ""
+    module, _, last = named.rpartition(".")
+    return module if last in ("weight", "bias") else named
+
+
+def _handed_over(script: Script, statement: ast.stmt) -> tuple[ast.stmt, str] | None:
+    """The name of the map that a statement hands over, or that a function of the script returns to it, and
+    the statement before which it is whole.
+    """
+    values = [
+        keyword.value
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "device_map"
+    ]
+    match values:
+        case [ast.Name(id=name)]:
+            return statement, name
+        case [ast.Call(func=ast.Name(id=function))]:
+            made = [each for each in script.tree.body if isinstance(each, ast.FunctionDef)]
+            body = next((each.body for each in made if each.name == function), None)
+            match body and body[-1]:
+                case ast.Return(value=ast.Name(id=name)) as last:
+                    return last, name
+    return None
+
+
+def _nearest(script: Script, known: str, name: str) -> str | None:
+    """The entry of a map of this name, as far as the script writes it down, that is nearest to a module."""
+    written: list[str] = []
+    for node in script.nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=given)], value=ast.Dict(keys=keys)) if given == known:
+                constants = (each.value for each in keys if isinstance(each, ast.Constant))
+                written += [each for each in constants if isinstance(each, str)]
+            case ast.Assign(
+                targets=[ast.Subscript(value=ast.Name(id=given), slice=ast.Constant(value=str(key)))]
+            ) if given == known:
+                written.append(key)
+    parts = name.split(".")
+
+    def shared(key: str) -> int:
+        pairs = zip(parts, key.split("."), strict=False)
+        return next((at for at, (own, other) in enumerate(pairs) if own != other), len(parts))
+
+    return max(written, key=shared, default=None)
