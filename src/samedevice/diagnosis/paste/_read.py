@@ -21,7 +21,8 @@ from samedevice.diagnosis.paste._notebook import notebook_text
 from samedevice.diagnosis.paste._operands import DEVICE_NAME, operands_in, tensor_type
 from samedevice.diagnosis.paste._pattern import Pattern
 from samedevice.diagnosis.paste._report import Frame, Report
-from samedevice.diagnosis.paste._sentence import read_sentence
+from samedevice.diagnosis.paste._sentence import Sentence, read_sentence
+from samedevice.diagnosis.paste._subject import subject_of
 from samedevice.diagnosis.paste._told import Told, told_in
 
 _AROUND = (15_000, 3_000)
@@ -76,11 +77,11 @@ _CODE = Pattern(
     r"^\s|^\W{0,3}(?:from|import|def|class|return|for|if|with|at) [\w.]+|[\w\])] ?[-+*/]?= ?[\w\[('\"{]|^[\w.]+\(|[{};|]\s*$|^[-*#>|]"
 )
 _CALLED = Pattern(r"^\w{0,60}Error: (?=\S)")
+_WARNED = Pattern(r"(?:\S{1,300}:\d{1,6}: )?(?P<name>[A-Z]\w{0,60}Warning): \S")
+"""A warning, as Python prints it."""
+_FEW_LINES = 4
+"""Lines of a text that is a warning and nothing else."""
 _RAISED = Pattern(r"(?:[\w.]{0,120}\.)?(?P<name>[A-Z]\w{0,60}(?:Error|Exception)): \S")
-_DEVICE_WORD = Pattern(
-    r"\b(?:devices?|cuda|gpus?|cpu|meta|mps|npu|xpu|ordinal|offload\w*|nccl|memory|hook)\b|device_map",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,10 @@ def read_paste(text: str) -> list[Report]:
     hits = _hits(whole)
     if not hits:
         return [_unrecognised(paste)]
+    if all(hit.topic in _AFTERWARDS for hit in hits):
+        before = _unrecognised(replace(paste, lines=lines[: paste.row(hits[0].start)]))
+        if before.kind != "unknown-message":
+            return [before]
     reports: list[Report] = []
     for hit in _first_causes(hits, paste):
         rank = tagged[paste.row(hit.start)][1]
@@ -209,38 +214,48 @@ def _placed(operands: tuple[tuple[str, str], ...], sentence: str) -> tuple[str, 
 
 
 def _unrecognised(paste: Text) -> Report:
-    """A report without a kind: the last line, whatever it says.
-
-    An exception whose own words name no device is taken for one about something else.
-    """
+    """A report of an error that no row knows: what its own words state of devices, or are about."""
     shown = [line.strip() for line in paste.lines[-400:] if line.strip()]
-    at = next((row for row in range(len(shown) - 1, -1, -1) if _RAISED.match(shown[row])), len(shown) - 1)
-    last = shown[at] if shown else ""
-    name = exception_name(paste.lines, len(paste.lines) - 1)
-    raised = _RAISED.match(last)
-    message = last[raised.end("name") + 2 :] if raised else last
-    plain = raised is not None and not _DEVICE_WORD.search(message)
-    whole = " ".join([message, *shown[at + 1 : at + _MESSAGE_LINES]])[:_LONGEST_MESSAGE]
-    said = read_sentence(whole) if raised else None
+    raised, message, said = _last_words(shown)
+    name = exception_name(paste.lines, len(paste.lines) - 1) or raised
     frames = frames_of(paste.lines[-4000:])
     cut = _cut_kind(message if raised else "", frames)
+    unread = raised is not None and said is None and cut is None
     return Report(
         said.kind if said else cut or "unknown-message",
         (message[:_LONGEST_MESSAGE] or None) if raised or paste.told is None else None,
-        name or (raised["name"] if raised else None),
+        name,
         said.devices if said else (),
         None,
         said.argument if said else None,
         frames,
         paste.versions,
         words=paste.whole[-sum(_AROUND) :],
-        topic="python" if plain and said is None and cut is None else None,
+        topic=subject_of(message, name) if unread else None,
         whole=False,
         operands=said.operands if said else (),
         ranks=said.ranks if said else (),
         told=paste.told,
         beside=paste.beside,
     )
+
+
+def _last_words(shown: list[str]) -> tuple[str | None, str, Sentence | None]:
+    """The exception, the message and what it states: of the last error, or of the one that it came from."""
+    rows = [row for row, line in enumerate(shown) if _RAISED.match(line)]
+    if not rows and len(shown) <= _FEW_LINES:
+        rows = [row for row, line in enumerate(shown) if _WARNED.match(line)]
+    last: tuple[str | None, str, Sentence | None] = (None, shown[-1] if shown else "", None)
+    for row, before in zip(reversed(rows), [*reversed(rows[:-1]), 0], strict=False):
+        found = _RAISED.match(shown[row]) or _WARNED.match(shown[row])
+        if found is None:
+            break
+        message = shown[row][found.end() - 1 :]
+        said = read_sentence(" ".join([message, *shown[row + 1 : row + _MESSAGE_LINES]])[:_LONGEST_MESSAGE])
+        last = (found["name"], message, said) if said or row == rows[-1] else last
+        if said or not any(_CHAIN.match(line) for line in shown[before:row]):
+            break
+    return last
 
 
 def _cut_kind(message: str, frames: tuple[Frame, ...]) -> str | None:

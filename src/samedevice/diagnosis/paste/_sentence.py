@@ -1,8 +1,11 @@
-"""The sentence of an error that no row knows: what it demands of a device, and what it got.
+"""The sentence of an error that no row knows: what it states about devices.
 
-Libraries word the same thing in many ways. Must guarantee: two devices beside each other are no mismatch; the
-sentence demands one and tells of the other, or says that they differ.
+Libraries word the same thing in many ways, and the ways are few: one device is demanded, two differ, none is
+there, a number is too high. Must guarantee: two devices beside each other are no mismatch, and a device that
+an option may be set to is nowhere; the sentence has to state something.
 """
+
+# ruff: noqa: E501 # a phrasing is one line
 
 from __future__ import annotations
 
@@ -14,31 +17,159 @@ from samedevice.diagnosis.paste._pattern import Pattern
 
 _FLAGS = re.IGNORECASE
 _NAME = r"(?P<argument>[A-Za-z_]\w{0,40})"
-_WANT = r"(?:must|should|need(?:s|ed)? to|ha(?:s|ve) to|expect(?:ed|s)?|requires?|desired)"
+_WANT = r"(?:must|should|need(?:s|ed)? to|ha(?:s|ve) to|expect(?:ed|s|ing)?|requires?|desired|can only)"
 _BUT = r"(?:but|got|gets|found|was|were|received?|instead|vs\.?|is (?:now |currently )?on|are on)"
 _DEVICE = r"(?:(?:cuda|mps|xpu|npu|hpu)(?::\d{1,3})?|cpu|gpu)"
-_DEMAND = Pattern(
-    rf"\b{_NAME}\W{{0,2}}(?: (?:tensors?|argument|input|array)){{0,2}} {_WANT}(?: to)? be "
-    rf"(?:(?:a|an|on|in|placed on|moved to|1D) ){{0,2}}(?:the )?(?P<wanted>{_DEVICE})\b"
-    rf"|{_WANT} (?:the )?(?P<input>[A-Za-z_]\w{{0,40}})(?: tensors?)? to be (?:on|in) (?:the )?"
-    rf"(?P<placed>{_DEVICE})\b",
-    _FLAGS,
+_CARD = r"(?:CUDA|GPU|MPS|XPU|NPU|HPU|MLU|MUSA|accelerator)"
+_SIDE = r"(?P<side>cuda|gpus?|mps|xpu|npu|hpu|cpus?|host)"
+_WITHIN = r"(?:[^.\n]|\.(?=\w))"
+_TENSORS = r"(?:tensors?|arrays?|inputs?|arguments?|buffers?|memory|graphs?|devices?)"
+
+
+def _phrasing(*ways: str) -> Pattern:
+    return Pattern("|".join(ways), _FLAGS)
+
+
+_STATES = (
+    (
+        "duplicate-gpu",
+        _phrasing(
+            rf"\bsame (?:physical )?(?:CUDA |GPU )?(?:device|GPU)\b{_WITHIN}{{0,80}}\b(?:multiple|several|two|both|distinct|different|more than one)\b{_WITHIN}{{0,30}}\b(?:ranks?|process(?:es)?|roles?|workers?)\b"
+        ),
+    ),
+    (
+        "collective-device",
+        _phrasing(
+            rf"\bNCCL\b{_WITHIN}{{0,60}}?\b(?:only supports?|requires?|{_WANT})\b{_WITHIN}{{0,40}}\b(?:CUDA|GPUs?)(?: device)? ?(?:tensors?|arrays?|device)\b",
+            rf"\bdevice(?: type)? {_WANT} be cuda\b{_WITHIN}{{0,20}}\bnccl\b",
+            rf"\b{_WANT} be on (?:distinct|unique)(?: GPU| CUDA)? devices\b",
+        ),
+    ),
+    (
+        "too-few-gpus",
+        _phrasing(
+            rf"\b(?:not enough|too few|insufficient|fewer) (?:visible |available )?(?:{_CARD}|device)s?\b",
+            rf"\b(?:greater|larger|higher|more) than (?:the )?(?:number of |available |visible )(?:available |visible )?(?:{_CARD}|CUDA device|device)s\b",
+            r"\b(?:world[ _-]?size|process(?:es)?|ranks?)\b[^.\n]{0,40}\b(?:but|only) (?:have|has|found|there are)?(?: only)? ?\d{1,3} (?:visible |available )?(?:GPU|device)s?\b",
+        ),
+    ),
+    (
+        "invalid-ordinal",
+        _phrasing(
+            r"\bdevice(?: (?:index|id|ordinal|number|\W?(?:cuda:)?\d{1,3}\W?))? (?:is )?(?:out of (?:range|bounds)|does not exist)\b",
+            r"\b(?:device|GPU)(?: (?:index|id|ordinal|number))? must be (?:between|in (?:the )?range|less than|smaller than|below)\b",
+            rf"\b{_CARD} (?:cuda:)?\d{{1,3}} (?:is )?(?:not available|does not exist|not found|is unavailable)\b",
+            r"\bgpu[ _]?id\W{0,3}\d{0,3}\W{0,3}should be smaller than\b",
+            r"\binvalid (?:device|GPU) (?:index|id|ordinal)\b",
+        ),
+    ),
+    (
+        "cuda-not-compiled",
+        _phrasing(
+            rf"\b(?:not|n't) (?:been )?(?:compiled|built|linked) with (?:any )?{_CARD}\b",
+            rf"\b(?:compiled|built) without {_CARD}\b",
+            rf"\bno {_CARD} (?:version|support)\b",
+            r"\b(?:Py)?Torch with (?:CUDA|XPU)(?: support)?\b",
+            r"\bwithout ATen_cuda\b",
+            rf"\brequires? (?:a )?(?:Py)?Torch(?: build)? with {_CARD}\b",
+        ),
+    ),
+    (
+        "machine",
+        _phrasing(
+            rf"\bno (?:\w+ ){{0,2}}(?:{_CARD}s?|CUDA[- ](?:capable )?devices?|(?:available )?devices?)(?: or \w+ \w+)?(?: devices?)?(?: is| are| was| were)?(?: currently)? (?:found|available|detected|present|visible)\b",
+            rf"\b(?:{_CARD}s?|CUDA devices?)(?: or {_CARD})? (?:is|are|was|were)? ?(?:currently )?(?:not available|unavailable|not found|not detected|not present)\b(?! \()",
+            rf"\b(?:requires?|needs?|need to have|must have)(?: an?| at least one)?(?: available)?(?: NVIDIA| compatible)? {_CARD}(?:s|(?:[- ]capable)? devices?| GPUs?)?(?= to\b| for\b|\W{{0,2}}(?:but|and) |\s?\W?\s?$|[.,;:](?:\s|$))(?!{_WITHIN}{{0,60}}\bgot\b)",
+            rf"\b(?:{_CARD}|accelerator)s?\b{_WITHIN}{{0,60}}\bbut (?:none|no \w+ (?:is|was)|not?) (?:is )?(?:available|found|detected)\b",
+            rf"\b(?:cannot|can't|unable to|not possible)\b{_WITHIN}{{0,60}}\b(?:without|when no|on an environment without) (?:an? )?{_CARD}s?\b",
+            rf"\b{_CARD}\b{_WITHIN}{{0,60}}\bwhen none is available\b",
+            rf"\b{_CARD}s?\b{_WITHIN}{{0,50}}\b(?:unable to detect|could not (?:be )?(?:find|found|detect))",
+            rf"\b(?:\w{{1,20}} )?(?:driver|libcuda)\b{_WITHIN}{{0,40}}\b(?:not found|cannot be found|could not be (?:found|loaded)|too old|insufficient|missing)\b",
+            r"\b(?:could not find|failed to load|error at|unsupported|unable to load)\b[^.\n]{0,20}\b(?:CUDA |display |NVIDIA )?(?:driver|libcuda)\b",
+            rf"\b(?:requires?|needs?|only|supported|unsupported|not|at least|suitable|got|current)\b{_WITHIN}{{0,80}}\b(?:compute capability|gpu architectures?)\b",
+            rf"\bcompute capability\b{_WITHIN}{{0,80}}\b(?:or (?:higher|newer|later|above)|is not|required?|does not)\b|\bcompute capability ?(?:>=|>|<)",
+            rf"\b(?:requires?|needs?|only|supported|supports?)\b{_WITHIN}{{0,60}}\b(?:SM ?\d{{2,3}}|(?:Volta|Turing|Ampere|Ada|Hopper|Blackwell|MI\d{{3}})\b(?:\+| or (?:newer|later|higher)| \(|{_WITHIN}{{0,12}}\bGPUs?\b|\+ GPUs?))",
+            r"\bonly supported on CUDA ?>= ?\d",
+            rf"\b(?:not (?:be )?(?:supported|available|implemented|suitable)|unsupported) (?:on|by|for|with) (?:this|the current|your|current) (?:\w+ )?(?:{_CARD}|device|hardware|card)\b",
+            rf"\b(?:this|your|current)(?: \w+)? (?:{_CARD}|device|card)(?: \w+)? (?:does not|doesn't|do not) (?:support|have)\b",
+            r"\bonly available on NVIDIA\b",
+        ),
+    ),
+    (
+        "move-dispatched",
+        _phrasing(
+            rf"\b(?:dispatched|offloaded|placed) (?:\w+ ){{0,3}}(?:accelerate|hooks|device_map)\b{_WITHIN}{{0,40}}\b(?:not (?:allow|support)|cannot)"
+        ),
+    ),
+    (
+        "meta-value",
+        _phrasing(
+            r"\bcannot (?:extract|access|get|read|print)\b[^.\n]{0,40}\bmeta (?:device|storage|tensors?)\b"
+        ),
+    ),
+    (
+        "meta-device",
+        _phrasing(
+            r"\b(?:on|with|from|of|in|contains?) (?:the )?`?meta`?(?: device| storage| tensors?)(?! (?:function|kernel|implementation))\b",
+            r"\bon (?:the )?`?meta`?\b(?=\s?[.,;]|\s?$)",
+        ),
+    ),
 )
-"""`q must be on CUDA`, `'lengths' argument should be a 1D CPU tensor`, `expected input to be on GPU`."""
-_CONTRAST = Pattern(
-    rf"\b{_WANT}\b(?:[^.\n]|\.(?=\w)){{0,200}}?\b{_DEVICE}\b[^\n]{{0,120}}?\b{_BUT}\b[^\n]{{0,60}}?\b{_DEVICE}\b"
-    rf"|\b{_WANT}\b[^\n]{{0,120}}?\bdevices?\b[^\n]{{0,80}}?\b(?:but|got|found)\b[^\n]{{0,60}}?"
-    rf"\b{_DEVICE}\b[^\n]{{0,60}}?\b{_DEVICE}\b"
-    rf"|\b{_DEVICE}\b[^\n]{{0,80}}?\b(?:but|vs\.?)\b[^\n]{{0,80}}?\b{_DEVICE}\b"
-    r"|\b(?:do(?:es)? not|must|should|cannot) (?:all )?match\b"
-    r"|\b(?:differ(?:s|ent)?|inconsistent|mismatch\w*|mixed|same|both|locate[ds]?|two)\b[^.\n]{0,80}\bdevices?\b"
-    r"|\bdevices?\b[^.\n]{0,60}\b(?:differ(?:s|ent)?|inconsistent|mismatch\w*|(?:is|are) not the same)\b"
-    rf"|\bto a (?:tensor|module|parameter|graph) (?:with|on|of) (?:device(?: type)? )?\W?{_DEVICE}\b",
-    _FLAGS,
+"""What a sentence may state, in the order in which it is looked for."""
+_CHOICE = _phrasing(
+    rf"\b{_DEVICE}\W{{0,2}}(?:, \W?{_DEVICE}\W{{0,3}}){{0,6}} or \W{{0,2}}(?:an? )?{_DEVICE}\b",
+    r"\b(?:be|expected) one of\b|\bone of \W?(?:cpu|cuda)\b",
 )
+"""Devices that may be chosen."""
+_NUMBERS = _phrasing(
+    r"\b(?:dtypes?|half|bfloat16|float\d{1,2}|fp\d{1,2}|bf16|bool|complex|int\d{1,2}|double|precision|dim(?:ension)?s?)\b"
+)
+"""A kind of number, or a shape: what is not supported there is that."""
+_DEMAND = _phrasing(
+    rf"\b{_NAME}\W{{0,2}}(?: (?:tensors?|argument|input|array)){{0,2}} {_WANT}(?: to)?(?: always)? be "
+    rf"(?:(?:a|an|on|in|put on|placed on|moved to|1D) ){{0,2}}(?:the )?\W?{_SIDE}\b",
+    rf"\b{_WANT} (?:all )?(?:the )?(?:\w+ )??(?:\W?(?P<input>[A-Za-z_]\w{{0,40}})\W?)(?: \([^)\n]{{0,30}}\)| tensors?)? to be (?:on |in )?(?:(?:a|an|the) )?\W?(?P<placed>{_DEVICE})s?\b",
+    r"\b(?P<checked>[A-Za-z_]\w{0,40})(?:\.\w+\(\))?\.(?:is_(?P<is>cuda|cpu|xpu)\(\)|(?:device|options)\(\)[.\w()]{0,30} == (?:[\w:]{0,20}::)?k?(?P<equals>CUDA|CPU|XPU)) to be true\b",
+    r"\b(?P<away>[A-Za-z_]\w{0,40}) (?:is|was|are|were)(?: not|n't) (?:a |on )?(?:the )?(?P<missed>cuda|gpu|cpu)\b(?! (?:memory object|extension))",
+    r"\b(?P<given>[A-Za-z_]\w{0,40}) isnt on (?P<lacks>cuda|gpu|cpu)\b",
+    r"\brequires? (?P<required>cuda|gpu|cpu) (?P<needed>tensors?|arrays?|inputs?|[a-z]\w{0,40})\b(?<! graph)(?<! toolkit)(?<! version)(?<! extensions)(?<! device)(?<! devices)",
+    rf"\brequires? an? (?P<on>cuda|gpu|cpu) device{_WITHIN}{{0,20}}\bgot\b",
+    r"\b(?:only (?:be )?(?:supports?|accepts?|works?|handles?|implemented|available|supported|expects)|support(?:s|ed)? only)(?: (?:for|on|with|by|in))?(?: an?| the)? (?P<only>cuda|gpu|cpu)\b(?! ?(?:and|or|,|graph|version|[<>=]))",
+    rf"\b(?P<accepted>cuda|gpu|cpu) {_TENSORS} (?:are|is) (?:required|expected|needed)\b",
+    rf"\b{_WANT} (?:contain|hold|have|get|receive|take) (?:\w+ )?tensors (?:on|in) (?:the )?(?P<held>cuda|gpu|cpu)\b",
+)
+"""`q must be on CUDA`, `expected 'mat1' to be a CPU tensor`, `mask.is_cuda() to be true`, `only implemented on CPU tensors`."""
+_REFUSAL = _phrasing(
+    rf"\b(?:does not|doesn't|do not|don't|cannot|not) (?:yet )?(?:be )?(?:support(?:ed)?|accept|handle|implemented|available|allowed)(?: yet)?(?: (?:for|on|with|by|in))?(?: an?| the)? (?P<refused>cuda|gpu|cpu)(?: {_TENSORS}\b|\s?[.,;!]?\s?$)",
+    rf"\b(?P<banned>cuda|gpu|cpu) {_TENSORS} (?:are|is) not (?:supported|allowed|accepted)\b",
+)
+"""`does not support cuda tensors`."""
+_CONTRAST = _phrasing(
+    rf"\b{_WANT}\b(?:[^.\n]|\.(?=\w)){{0,200}}?\b{_DEVICE}\b[^\n]{{0,120}}?\b{_BUT}\b[^\n]{{0,60}}?\b{_DEVICE}\b",
+    rf"\b{_WANT}\b[^\n]{{0,120}}?\bdevices?\b[^\n]{{0,80}}?\b(?:but|got|found)\b[^\n]{{0,60}}?"
+    rf"\b{_DEVICE}\b[^\n]{{0,60}}?\b{_DEVICE}\b",
+    rf"\b{_DEVICE}\b[^\n]{{0,80}}?\b(?:but|vs\.?)\b[^\n]{{0,80}}?\b{_DEVICE}\b",
+    r"\b(?:do(?:es)? not|must|should|cannot) (?:all )?(?:match|agree)\b",
+    r"\b(?:differ(?:s|ent)?|inconsistent|mismatch\w*|mixed|same|both|locate[ds]?|two)\b[^.\n]{0,80}\bdevices?\b",
+    r"\bdevices?\b[^.\n]{0,60}\b(?:differ(?:s|ent)?|inconsistent|mismatch\w*|(?:is|are) not the same)\b",
+    rf"\bto a (?:tensor|module|parameter|graph) (?:with|on|of) (?:device(?: type)? )?\W?{_DEVICE}\b",
+)
+"""Two named devices that ought to be one."""
+_TOGETHER = _phrasing(
+    rf"\b(?:{_WANT}|expect|not|aren't|isn't|are|supposed|unless)\b{_WITHIN}{{0,120}}\b(?:on|in|at|have|has|be|of|from)(?: the| a)? (?:same|single|one|correct|right)(?: type of)? (?:GPU |CUDA )?(?:devices?|GPUs?)(?! mesh)\b",
+    rf"\b{_WANT} (?:\w+ ){{0,3}}(?:the )?same \w+(?:,? (?:and )?\w+){{0,2}},? (?:and )?device\b",
+    r"\b(?<!\w[ -])device (?:type )?mismatch\b|\bmismatch\w* (?:\w+ ){0,6}devices\b|\bmismatched devices?\b",
+    rf"\b(?:{_WITHIN}{{0,80}}\bdevice mismatch|wrong device|device is wrong|not the same device|correct device (?:set|type)|devices? (?:do(?:es)? not|don't|must|should) (?:match|agree))\b",
+    r"\b(?P<left>[A-Za-z_]\w{0,40})(?:\.\w{1,20}\(\))?(?:\.\w+\(\)|->\w+\(\))?\.device\(\)(?:\.type\(\))? == [\w.>()-]{0,60}device\(\)(?:\.type\(\))? to be true\b",
+    r"\b(?:tensors?|parameters?|operands?|inputs?|arguments?|data|points|weights?|arrays?)\b[\w ,()]{0,40}\b(?:on|across|in|from) (?:different|several|multiple|two|other) (?:devices|GPUs)\b",
+    rf"\bdevice\b{_WITHIN}{{0,30}}\bis not one of the (?:\w+ ){{0,2}}tensor devices\b|\bunsupported devices in GPU\b",
+)
+"""What ought to be on one device, which the sentence need not name."""
 _ONE_OF = 3
 """So many devices beside each other are a list of those that exist."""
-_RANK = Pattern(r"\bon rank (\d{1,4})\b", _FLAGS)
+_RANK = _phrasing(r"\bon rank (\d{1,4})\b")
+_PINS = _phrasing(r"\bpin(?:ned|ning)?\b")
+_HOSTS = ("cpu", "cpus", "host")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +177,7 @@ class Sentence:
     """What such a sentence says."""
 
     kind: str
-    """`same-device`, `needs-gpu` or `needs-host`."""
+    """`same-device`, `needs-gpu`, `needs-host`, or what else a message of that kind is called in the table of messages."""
     devices: tuple[str, ...] = ()
     operands: tuple[tuple[str, str], ...] = ()
     argument: str | None = None
@@ -54,19 +185,69 @@ class Sentence:
 
 
 def read_sentence(text: str) -> Sentence | None:
-    """What an error's own words say of devices; None where they tell of no mismatch."""
-    demand = _DEMAND.search(text)
+    """What an error's own words say of devices; None where they state nothing of them."""
     named = tuple(dict.fromkeys(found[0].lower() for found in DEVICE_NAME.finditer(text)))
     rank = _RANK.search(text)
     ranks = (int(rank[1]),) if rank else ()
+    stated = next((kind for kind, pattern in _STATES if pattern.search(text)), None)
+    if stated is not None:
+        return Sentence(stated, ranks=ranks)
+    choice = offers_devices(text)
+    asked = None if choice else _asked(text)
+    if 2 <= len(named) < _ONE_OF and not choice and _CONTRAST.search(text):
+        if asked is None or asked.kind != "needs-host" or asked.argument is None:
+            operands = operands_in(text)
+            wanted = asked is not None and asked.kind == "needs-gpu" and named[0] != "cpu"
+            argument = asked.argument if asked is not None and wanted else None
+            return Sentence("same-device", named, operands if len(operands) > 1 else (), argument, ranks)
+    if asked is not None:
+        devices = named[:2] if asked.kind == "needs-host" else ()
+        return Sentence(asked.kind, devices, argument=asked.argument, ranks=ranks)
+    if (together := _TOGETHER.search(text)) is not None:
+        operands = operands_in(text)
+        pair = named if len(named) == 2 else ()
+        return Sentence("same-device", pair, operands if len(operands) > 1 else (), together["left"], ranks)
+    return None
+
+
+def offers_devices(text: str) -> bool:
+    """Whether a sentence names devices that an option may be set to."""
+    return _CHOICE.search(text) is not None
+
+
+def _asked(text: str) -> Sentence | None:
+    """The side on which an operand has to be, and its name."""
+    demand = _DEMAND.search(text)
     if demand is not None:
-        wanted = (demand["wanted"] or demand["placed"]).lower()
-        argument = demand["argument"] or demand["input"]
-        if wanted == "cpu" and demand["argument"]:
-            return Sentence("needs-host", named[:2], argument=argument, ranks=ranks)
-        if len(named) < 2 and wanted != "cpu":
-            return Sentence("needs-gpu", argument=argument, ranks=ranks)
-    if not 2 <= len(named) < _ONE_OF or not _CONTRAST.search(text):
+        said = demand.groupdict()
+        side = next(
+            side
+            for key in (
+                "side",
+                "placed",
+                "is",
+                "equals",
+                "missed",
+                "lacks",
+                "required",
+                "on",
+                "only",
+                "accepted",
+                "held",
+            )
+            if (side := said[key])
+        )
+        if said["only"] and _NUMBERS.search(text):
+            return None
+        keys = ("argument", "input", "checked", "away", "given", "needed")
+        return _side(side, next((name for key in keys if (name := said[key])), None), text)
+    refusal = _REFUSAL.search(text)
+    if refusal is None or _NUMBERS.search(text):
         return None
-    operands = operands_in(text)
-    return Sentence("same-device", named, operands if len(operands) > 1 else (), ranks=ranks)
+    return _side("gpu" if (refusal["refused"] or refusal["banned"]).lower() == "cpu" else "cpu", None, text)
+
+
+def _side(side: str, operand: str | None, text: str) -> Sentence:
+    if side.lower() not in _HOSTS:
+        return Sentence("needs-gpu", argument=operand)
+    return Sentence("pin-device" if _PINS.search(text) else "needs-host", argument=operand)
