@@ -81,7 +81,7 @@ _WARNED = Pattern(r"(?:\S{1,300}:\d{1,6}: )?(?P<name>[A-Z]\w{0,60}Warning): \S")
 """A warning, as Python prints it."""
 _FEW_LINES = 4
 """Lines of a text that is a warning and nothing else."""
-_RAISED = Pattern(r"(?:[\w.]{0,120}\.)?(?P<name>[A-Z]\w{0,60}(?:Error|Exception)): \S")
+_RAISED = Pattern(r"(?:[\w.]{0,120}\.)?(?P<name>(?:[A-Z]\w{0,60})?(?:Error|Exception)): \S")
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,13 @@ RULE = Rule(
         sign(2.2, said("meta-copy"), inside(r"prepare_inputs|multimodal|encode_images")),
         sign(3.2, said("meta-device"), _expected_meta),
         sign(2.2, said("meta-device")),
-        sign(2.4, said("meta-device"), anywhere(r"\bmateriali[sz]e\b|\bstill on (?:the )?meta\b")),
+        sign(
+            2.4,
+            said("meta-device"),
+            anywhere(
+                r"\bmateriali[sz]e\b|\bstill on (?:the )?meta\b|\b(?:param\w*|weights?|buffers?)\b[^.\n]{0,40}\bon (?:the )?meta\b|\bmeta device context\b"
+            ),
+        ),
         sign(2.0, said("no-exception"), anywhere(r"on meta")),
         sign(5.5, said("meta-value")),
     ),
