@@ -87,7 +87,7 @@ _STATES = (
             rf"\b(?:compiled|built) without {_CARD}\b",
             rf"\bno {_CARD} (?:version|support)\b",
             r"\b(?:Py)?Torch with (?:CUDA|XPU)(?: support)?\b",
-            r"\bwithout ATen_cuda\b|\bCUDA build\b|\bCPU-only (?:version|build)\b",
+            r"\bwithout ATen_cuda\b|\ba CPU library and a CUDA library\b|\bCUDA build\b|\bCPU-only (?:version|build)\b",
             rf"\brequires? (?:a )?(?:Py)?Torch(?: build)? with {_CARD}\b",
         ),
     ),
@@ -96,7 +96,7 @@ _STATES = (
         _phrasing(
             rf"\bno (?:\w+ ){{0,2}}(?:{_CARD}s?|CUDA[- ](?:capable )?devices?|(?:available )?devices?)(?: or \w+ \w+)?(?: devices?)?(?: is| are| was| were)?(?: currently)? (?:found|available|detected|present|visible)\b",
             rf"\b(?:{_CARD}s?|CUDA devices?)(?: or {_CARD})? (?:is|are|was|were)? ?(?:currently )?(?:not avail\w{{2,5}}|unavailable|not found|not detected|not present)\b(?! \()",
-            rf"\b(?:no|without) (?:an? |any )?(?:\w+ )?{_CARD}s? [\w ,/]{{0,60}}(?:found|available|detected|present)\b",
+            rf"\b(?:no|without) (?:an? |any )?(?:\w+ )?{_CARD}s?(?! kernels?\b| versions?\b| graphs?\b) [\w ,/]{{0,60}}(?:found|available|detected|present)\b",
             rf"\b(?:cannot find|could not find|couldn't find|didn't find|did not find|might not have) (?:an?|any) (?:CUDA |available )?(?:{_CARD}|device)s?\b",
             rf"\bpresence of an? {_CARD} device\b|\bpresence of (?:cuda|xpu|mps) device\b|\bis_available\(\) should be True\b",
             rf"\b(?:CUDA|GPUs?|XPU|MPS) must be available\b|\b(?:requires?|needs?|have)\b{_WITHIN}{{0,40}}\b{_CARD}s? (?:is |are |to be )?available\b|\bat least (?:one|1) {_CARD}\b",
@@ -145,7 +145,7 @@ _STATES = (
 )
 """What a sentence may state, in the order in which it is looked for."""
 _REQUIRED = _phrasing(
-    rf"\b(?:requires?|needs?|need to have|must have)(?: an?| at least one)?(?: NVIDIA| compatible)? {_CARD}(?:s|(?:[- ]capable)? devices?| GPUs?)?(?:/\w+| or (?:a )?(?:{_CARD}|ROCm)| support)?(?: devices?)?(?= with\b| to\b| for\b|\W{{0,2}}(?:but|and) |\s?\W?\s?$|[.,;:](?:\s|$)| \(not\b)"
+    rf"\b(?:requires?|needs?|need to have|must have)(?: an?| at least one)?(?: NVIDIA| compatible| available)? {_CARD}(?:s|(?:[- ]capable)? devices?| GPUs?)?(?:/\w+| or (?:a )?(?:{_CARD}|ROCm)| support)?(?: devices?)?(?= with\b| to\b| for\b|\W{{0,2}}(?:but|and) |\s?\W?\s?$|[.,;:](?:\s|$)| \(not\b)"
 )
 """`requires a CUDA device`: none is there, or what it is given is not on one."""
 _CHOICE = _phrasing(
