@@ -42,7 +42,7 @@ _STATES = (
     (
         "map-off-gpu",
         _phrasing(
-            rf"\bdevice_map that contains an? {_DEVICE} or disk device\b",
+            rf"\bdevice_map that contains an? {_DEVICE}(?: or |/)disk device\b|\brequires? an? (?:CUDA|GPU) \W?device_map\b",
             rf"\b(?:does not|doesn't|do not) support {_DEVICE} or disk (?:offload\w*|in the `?device_map)\b",
         ),
     ),
@@ -76,7 +76,7 @@ _STATES = (
             r"\b(?:device|GPU)(?: (?:index|id|ordinal|number))? must be (?:between|in (?:the )?range|less than|smaller than|below)\b",
             rf"\b{_CARD} (?:cuda:)?\d{{1,3}} (?:is )?(?:not available|does not exist|not found|is unavailable)\b",
             r"\bgpu[ _]?id\W{0,3}\d{0,3}\W{0,3}should be smaller than\b",
-            r"\binvalid (?:device|GPU) (?:index|id|ordinal)\b|\binvalid CUDA \W?device=\d",
+            r"\binvalid (?:\w+ ){0,2}device (?:index|id|ordinal|\d{1,3})\b|\binvalid GPU (?:index|id|ordinal)\b|\binvalid CUDA \W?device=\d",
             r"\bdevice\b[^.\n]{0,80}\bwithin the range\b|\bdevice \W?(?:cuda|xpu):\d{1,3}\W? is not available\b",
         ),
     ),
@@ -96,11 +96,12 @@ _STATES = (
         _phrasing(
             rf"\bno (?:\w+ ){{0,2}}(?:{_CARD}s?|CUDA[- ](?:capable )?devices?|(?:available )?devices?)(?: or \w+ \w+)?(?: devices?)?(?: is| are| was| were)?(?: currently)? (?:found|available|detected|present|visible)\b",
             rf"\b(?:{_CARD}s?|CUDA devices?)(?: or {_CARD})? (?:is|are|was|were)? ?(?:currently )?(?:not avail\w{{2,5}}|unavailable|not found|not detected|not present)\b(?! \()",
-            rf"\b(?:no|without) (?:an? |any )?(?:\w+ )?{_CARD}s?(?! kernels?\b| versions?\b| graphs?\b) [\w ,/]{{0,60}}(?:found|available|detected|present)\b",
+            rf"\b(?:no|without) (?:an? |any )?(?:\w+ )?{_CARD}s?(?! kernels?\b| versions?\b| graphs?\b)[ ,/][\w ,/]{{0,60}}(?:found|available|detected|present)\b",
             rf"\b(?:cannot find|could not find|couldn't find|didn't find|did not find|might not have) (?:an?|any) (?:CUDA |available )?(?:{_CARD}|device)s?\b",
             rf"\bpresence of an? {_CARD} device\b|\bpresence of (?:cuda|xpu|mps) device\b|\bis_available\(\) should be True\b",
             rf"\b(?:CUDA|GPUs?|XPU|MPS) must be available\b|\b(?:requires?|needs?|have)\b{_WITHIN}{{0,40}}\b{_CARD}s? (?:is |are |to be )?available\b|\bat least (?:one|1) {_CARD}\b",
-            rf"\bno {_CARD} or cpu support\b|\bno cuda gpu\b",
+            rf"\bno {_CARD} or cpu support\b|\bno cuda gpu\b|\bno (?:cuda|gpu)[- ]?capable devices?\b|\bhas no GPUs?\b|\brequires? an? available (?:device|accelerator)\b",
+            rf"\b(?:{_CARD}) (?:is )?not supported\b|\bunknown CUDA arch\b|\bcannot use (?:the )?GPU\b",
             rf"\b(?:{_CARD}|accelerator)s?\b{_WITHIN}{{0,60}}\bbut (?:none|no \w+ (?:is|was)|not?) (?:is )?(?:available|found|detected)\b",
             rf"\b(?:cannot|can't|unable to|not possible)\b{_WITHIN}{{0,60}}\b(?:without|when no|on an environment without) (?:an? )?{_CARD}s?\b",
             rf"\b{_CARD}\b{_WITHIN}{{0,60}}\bwhen none is available\b",
@@ -159,7 +160,8 @@ _NUMBERS = _phrasing(
 """A kind of number, or a shape: what is not supported there is that."""
 _DEMAND = _phrasing(
     rf"\b{_NAME}\W{{0,2}}(?: (?:tensors?|argument|input|array)){{0,2}} {_WANT}(?: to)?(?: always)? be "
-    rf"(?:(?:a|an|on|in|put on|placed on|moved to|1D) ){{0,2}}(?:the )?\W?{_SIDE}\b",
+    rf"(?:(?:a|an|on|in|put on|placed on|moved to|1D|contiguous|dense|non-empty) ){{0,3}}(?:the )?\W?{_SIDE}\b",
+    r"\bon (?:a )?non-(?P<side>CUDA|GPU|CPU) tensors?\b",
     rf"\b{_WANT} (?:all )?(?:the )?(?:\w+ )??(?:\W?(?P<argument>[A-Za-z_]\w{{0,40}})\W?)(?: \([^)\n]{{0,30}}\)| tensors?)? to be (?:on |in )?(?:(?:a|an|the) )?\W?(?P<side>{_DEVICE})s?\b",
     r"\b(?P<argument>[A-Za-z_]\w{0,40})(?:\.\w+\(\))?\.(?:is_(?P<side>cuda|cpu|xpu)\(\)|(?:device|options)\(\)[.\w()]{0,30} == (?:[\w:]{0,20}::)?k?(?P<side>CUDA|CPU|XPU)) to be true\b",
     r"\b(?P<argument>[A-Za-z_]\w{0,40}) (?:is|was|are|were)(?: not|n't) (?:a |on )?(?:the )?(?P<side>cuda|gpu|cpu)\b(?! (?:memory object|extension))",
@@ -174,11 +176,12 @@ _DEMAND = _phrasing(
 )
 """`q must be on CUDA`, `expected 'mat1' to be a CPU tensor`, `mask.is_cuda() to be true`."""
 _ONLY = _phrasing(
-    r"\b(?:only (?:be )?(?:supports?|accepts?|works?|handles?|implemented|available|supported|expects)|support(?:s|ed)? only)(?: (?:for|on|with|by|in))?(?: an?| the)? (?P<side>cuda|gpu|cpu)\b(?! ?(?:and|or|,|/|graph|version|[<>=]|\d))(?P<tensors> (?:tensors?|(?:nd)?arrays?|inputs?))?"
+    r"\b(?:only (?:be )?(?:supports?|accepts?|works?|handles?|implemented|available|supported|expects)|support(?:s|ed)? only)(?: training)?(?: (?:for|on|with|by|in))?(?: an?| the)? (?P<side>cuda|gpus?|cpu)\b"
+    r"(?P<others>(?:(?:,? (?:and|or) |, |/)(?:Intel )?(?:cuda|gpu|cpu|mps|xpu|npu|hpu|mlu|musa)\b){0,5})(?! ?(?:graph|version|[<>=]|\d))(?P<tensors> (?:tensors?|(?:nd)?arrays?|inputs?))?"
 )
 """`only implemented on CPU tensors`, `only supported on GPU`."""
 _REFUSAL = _phrasing(
-    rf"\b(?:does not|doesn't|do not|don't|cannot|not) (?:yet )?(?:be )?(?:support(?:ed)?|accept|handle|implemented|available|allowed)(?: yet)?(?: (?:for|on|with|by|in))?(?: an?| the)? (?P<side>cuda|gpu|cpu)(?: {_TENSORS}\b|\s?[.,;!]?\s?$)",
+    rf"\b(?:does not|doesn't|do not|don't|cannot|not) (?:yet )?(?:be )?(?:support(?:ed)?|accept|handle|implemented|available|allowed)(?: yet)?(?: (?:for|on|with|by|in))?(?: an?| the)? (?P<side>cuda|gpu|cpu)(?: {_TENSORS}\b| only\b|\s?[.,;!]?\s?$)",
     rf"\b(?P<side>cuda|gpu|cpu) {_TENSORS} (?:are|is) not (?:supported|allowed|accepted)\b",
 )
 """`does not support cuda tensors`."""
@@ -191,7 +194,7 @@ _CONTRAST = _phrasing(
     r"\b(?:do(?:es)? not|must|should|cannot) (?:all )?(?:match|agree)\b",
     r"\b(?:differ(?:s|ent)?|inconsistent|mismatch\w*|mixed|same|both|locate[ds]?|two)\b[^.\n]{0,80}\bdevices?\b",
     r"\bdevices?\b[^.\n]{0,60}\b(?:differ(?:s|ent)?|inconsistent|mismatch\w*|(?:is|are) not the same)\b",
-    rf"\bto a (?:tensor|module|parameter|graph) (?:with|on|of) (?:device(?: type)? )?\W?{_DEVICE}\b",
+    rf"\b(?:in)?to an? (?:\w+ )?(?:tensor|module|parameter|graph|view|buffer) (?:with|on|of) (?:device(?: type)?[ =])?\W?{_DEVICE}\b",
 )
 """Two named devices that ought to be one."""
 _TOGETHER = _phrasing(
@@ -202,7 +205,7 @@ _TOGETHER = _phrasing(
     r"\b(?P<argument>[A-Za-z_]\w{0,40})(?:\.\w{1,20}\(\))?(?:\.\w+\(\)|->\w+\(\))?\.device\(\)(?:\.type\(\))? == [\w.>()-]{0,60}device\(\)(?:\.type\(\))? to be true\b",
     r"\b(?:tensors?|parameters?|operands?|inputs?|arguments?|data|points|weights?|arrays?)\b[\w ,()]{0,40}\b(?:on|across|in|from) (?:different|several|multiple|two|other) (?:devices|GPUs)\b",
     r"\b(?:located|resident|is|are) on an? (?:different|other|another) (?:device|GPU)\b|\bdevices? (?:is|are) (?:different|not consistent|inconsistent)\b|\bdevices?(?: type)?\b[^.\n]{0,30}\bshould be consistent\b|\bmust be on supported devices\b",
-    r"\b(?:must|should|have to|to) (?:share an?|have the same|have same|be in the same) device\b|\bon multiple devices\b",
+    r"\bdevices? (?:must|should) be (?:the )?same\b|\b(?:must|should|have to|to) (?:share an?|have the same|have same|be in the same) device\b|\bon multiple devices\b",
     rf"\bdevice\b{_WITHIN}{{0,30}}\bis not one of the (?:\w+ ){{0,2}}tensor devices\b|\bunsupported devices in GPU\b",
 )
 """What ought to be on one device, which the sentence need not name."""
@@ -259,7 +262,8 @@ def read_sentence(text: str) -> Sentence | None:
 
 def offers_devices(text: str) -> bool:
     """Whether a sentence names devices that an option may be set to."""
-    return _CHOICE.search(text) is not None
+    found = _CHOICE.search(text)
+    return found is not None and ("cpu" in found[0].lower() or " of" in found[0])
 
 
 def _asked(text: str) -> Sentence | None:
@@ -268,6 +272,8 @@ def _asked(text: str) -> Sentence | None:
         said = demand.groupdict()
         return _side(_given(said, "side") or "", _given(said, "argument"), text)
     only, refusal = _ONLY.search(text), _REFUSAL.search(text)
+    if only is not None and "cpu" in only["others"].lower():
+        return None
     if only is not None and only["tensors"]:
         return _side(_given(only.groupdict(), "side") or "", None, text)
     if _NUMBERS.search(text):

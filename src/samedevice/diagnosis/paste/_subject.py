@@ -39,7 +39,7 @@ _SENTENCES = (
         "import",
         r"\b(?:pip3?|conda|apt(?:-get)?) install\b|\b(?:please |need to |must |should )(?:re)?install\b|\b(?:is|are|was) not (?:been )?installed\b|\bfail(?:ed|s)? to import\b|\b(?:could not|couldn't|cannot|unable to) (?:be )?import(?:ed)?\b"
         r"|\bcompiled with (?:a )?(?:different|version)|\bbeing compiled\b|\bversions?\b[^.\n]{0,60}\b(?:does not match|do not match|mismatch|is not supported|not supported|is too old|conflict\w*)|\bconflicting versions\b|\bminimum version\b"
-        r"|\brequires? [\w./+-]{1,40}(?: [\w.]{1,30}){0,3}? ?(?:version )?(?:>=|<=|==|<|>|\d+\.\d[\w.]* (?:or|and) (?:newer|later|higher|above|newer))|\bplease (?:upgrade|update|reinstall)\b|\bmust be installed\b|\bnvcc\b|\bCUDA path\b|\b(?:supported|available|requires?|needs?)\b[^.\n]{0,20}\bCUDA \d{1,2}\.\d|\bhas not been compiled\b",
+        r"|\brequires? [\w./+-]{1,40}(?: [\w.]{1,30}){0,3}? ?(?:version )?(?:>=|<=|==|<|>|\d+\.\d[\w.]* (?:or|and) (?:newer|later|higher|above|newer))|\bplease (?:upgrade|update|reinstall)\b|\bmust be installed\b|\bnvcc\b|\bversion (?:>=|<=|>|<|==)|\bhas not been built\b|\b(?:unexpected|unknown|unsupported) CUDA version|\bCUDA path\b|\b(?:supported|available|requires?|needs?)\b[^.\n]{0,20}\bCUDA \d{1,2}\.\d|\bhas not been compiled\b",
     ),
     (
         "out-of-memory",
@@ -48,6 +48,10 @@ _SENTENCES = (
     (
         "dtype",
         r"\bd?types? (?:mismatch|must|should|of|is|are)\b|\bdtypes?\b|\b\d bits\b|\bscalar[_ ]types?\b|\bdata types?\b|\bfloating[- ]point\b|\b(?:fp16|bf16|fp8|fp4|float16|float32|bfloat16|int32|int64|half)\b|\b(?:mixed[- ])?precision\b|\bquantized\b",
+    ),
+    (
+        "files",
+        r"\bno (?:such )?files? (?:found|named|at|or)\b|\b(?:file|folder|directory|path)\b[^.\n]{0,60}\b(?:does not exist|not found)\b",
     ),
     ("numbers", r"\b(?:found|got|contains?|is) (?:NaN|inf)s?\b"),
     (
@@ -69,6 +73,11 @@ _ASKS = Pattern(
     re.IGNORECASE,
 )
 """A device that something needs."""
+_VALUE = Pattern(
+    r"[`'\"]?[\w.-]{2,60}[`'\"]? (?:argument to \S{1,40} )?(?:must|should|cannot|has to) (?:not )?be (?:>=?|<=?|at least|greater|smaller|less|positive|non-negative|None\b|an? (?:int|str|bool|list|dict))",
+    re.IGNORECASE,
+)
+"""The value of an argument, with which a sentence begins."""
 _PLACES = Pattern(
     r"\b(?:on|onto|to|from|in|at|of|between|across|with|by) (?:an? |the |this |your |that |which |another |other |different |all |its )?(?:\w+ )?[`'\"]?(?:cuda(?::\d+)?|cpu|gpus?|meta|mps|xpu|npu|hpu|devices?|accelerators?)\b(?! (?:graph|version|and dtype))"
     r"|\b(?:cuda|cpu|gpu|meta|mps|xpu|npu)(?::\d+)? (?:tensors?|arrays?|device|backend|memory|parameters?|weights?|inputs?)\b|\btensors? device\b|\b(?:cuda|cpu|gpu)\b(?=\W*$)|\boffload(?:ed|ing)?\b|\bmeta tensors?\b|\bdevice_map\b",
@@ -95,7 +104,7 @@ def subject_of(message: str, exception: str | None) -> str | None:
         return about or "python"
     if about in ("import", "out-of-memory"):
         return about
-    if offers_devices(message):
+    if _VALUE.match(message) or offers_devices(message):
         return about or "python"
     if (
         about in ("shape", "dtype", "numbers")
