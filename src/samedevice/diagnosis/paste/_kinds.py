@@ -282,7 +282,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "device-map-other-process-device",
         "train a model",
-        r"You cannot train a model that has been loaded in \d{1,2}-bit (?:precision )?on a different device than the one you are training on",
+        r"You cannot train a model that has been loaded in \d{1,2}-bit (?:or \d{1,2}-bit )?(?:precision )?on a different device than the one you are training on",
     ),
     _row(
         "device-map-zero3",
@@ -372,7 +372,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "too-few-gpus",
         "visible devices|visible gpus|available gpus|available devices|number of gpus|number of devices",
-        r"(?:world[_ ]?size|ranks|processes|nproc\w{0,20}|\w{1,10}_parallel_size|tp_size)\b[^\n]{0,100}(?:number of|visible|available) (?:visible |available )?(?:devices|GPUs)\b",
+        r"(?:world[_ ]?size|ranks|processes|nproc\w{0,20}|\w{1,10}_parallel_size|tp_size)\b(?:(?!divisible)[^\n]){0,100}(?:number of|visible|available) (?:visible |available )?(?:devices|GPUs)\b",
     ),
     _row("illegal-access", "illegal memory", r"illegal memory access"),
     _row("device-assert", "device-side assert", r"device-side assert triggered"),

@@ -66,6 +66,7 @@ _STATES = (
         _phrasing(
             rf"\b(?:not enough|too few|insufficient|fewer) (?:visible |available )?(?:{_CARD}|device)s?\b",
             rf"\b(?:greater|larger|higher|more) than (?:the )?(?:number ?of |available |visible )(?:available |visible )?(?:{_CARD}|CUDA device|device)s\b",
+            r"\bbut only \d{1,3} (?:CUDA |GPU )?(?:devices?|GPUs?) (?:are |is )?available\b",
             r"\b(?:world[ _-]?size|process(?:es)?|ranks?)\b[^.\n]{0,40}\b(?:but|only) (?:have|has|found|there are)?(?: only)? ?\d{1,3} (?:visible |available )?(?:GPU|device)s?\b",
         ),
     ),
@@ -77,7 +78,7 @@ _STATES = (
             rf"\b{_CARD} (?:cuda:)?\d{{1,3}} (?:is )?(?:not available|does not exist|not found|is unavailable)\b",
             r"\bgpu[ _]?id\W{0,3}\d{0,3}\W{0,3}should be smaller than\b",
             r"\binvalid (?:\w+ ){0,2}device (?:index|id|ordinal|\d{1,3})\b|\binvalid GPU (?:index|id|ordinal)\b|\binvalid CUDA \W?device=\d",
-            r"\bdevice\b[^.\n]{0,80}\bwithin the range\b|\bdevice \W?(?:cuda|xpu):\d{1,3}\W? is not available\b",
+            r"\bnot found in (?:the )?(?:set|list) of available (?:GPU|device)s\b|\bdevice\b[^.\n]{0,80}\bwithin the range\b|\bdevice \W?(?:cuda|xpu):\d{1,3}\W? is not available\b",
         ),
     ),
     (
@@ -87,7 +88,7 @@ _STATES = (
             rf"\b(?:compiled|built) without {_CARD}\b",
             rf"\bno {_CARD} (?:version|support)\b",
             r"\b(?:Py)?Torch with (?:CUDA|XPU)(?: support)?\b",
-            r"\bwithout ATen_cuda\b|\ba CPU library and a CUDA library\b|\bCUDA build\b|\bCPU-only (?:version|build)\b",
+            r"\bwithout ATen_cuda\b|\ba CPU library and a CUDA library\b|\bCUDA build\b|\bcompile\w*(?: again)? with CUDA\b|\bCPU-only (?:version|build)\b",
             rf"\brequires? (?:a )?(?:Py)?Torch(?: build)? with {_CARD}\b",
         ),
     ),
@@ -146,7 +147,8 @@ _STATES = (
 )
 """What a sentence may state, in the order in which it is looked for."""
 _REQUIRED = _phrasing(
-    rf"\b(?:requires?|needs?|need to have|must have)(?: an?| at least one)?(?: NVIDIA| compatible| available)? {_CARD}(?:s|(?:[- ]capable)? devices?| GPUs?)?(?:/\w+| or (?:a )?(?:{_CARD}|ROCm)| support)?(?: devices?)?(?= with\b| to\b| for\b|\W{{0,2}}(?:but|and) |\s?\W?\s?$|[.,;:](?:\s|$)| \(not\b)"
+    r"\bsupports? (?:NVIDIA )?(?:CUDA|GPUs?) only\b|\b(?:CUDA|GPU)(?:/\w+)? only\b",
+    rf"\b(?:requires?|needs?|need to have|must have)(?: an?| at least one)?(?: NVIDIA| compatible| available)? {_CARD}(?:s|(?:[- ]capable)? devices?| GPUs?)?(?:/\w+| or (?:a )?(?:{_CARD}|ROCm)| support)?(?: devices?| GPUs?)?(?= with\b| to\b| for\b|\W{{0,2}}(?:but|and) |\s?\W?\s?$|[.,;:](?:\s|$)| \(not\b)",
 )
 """`requires a CUDA device`: none is there, or what it is given is not on one."""
 _CHOICE = _phrasing(
@@ -161,6 +163,7 @@ _NUMBERS = _phrasing(
 _DEMAND = _phrasing(
     rf"\b{_NAME}\W{{0,2}}(?: (?:tensors?|argument|input|array)){{0,2}} {_WANT}(?: to)?(?: always)? be "
     rf"(?:(?:a|an|on|in|put on|placed on|moved to|1D|contiguous|dense|non-empty) ){{0,3}}(?:the )?\W?{_SIDE}\b",
+    r"\bonly (?P<side>cuda|gpu|cpu) (?:tensors?|(?:nd)?arrays?) (?:are|is|can)\b|\brequires? (?P<side>cuda|gpu)-based\b",
     r"\bon (?:a )?non-(?P<side>CUDA|GPU|CPU) tensors?\b",
     rf"\b{_WANT} (?:all )?(?:the )?(?:\w+ )??(?:\W?(?P<argument>[A-Za-z_]\w{{0,40}})\W?)(?: \([^)\n]{{0,30}}\)| tensors?)? to be (?:on |in )?(?:(?:a|an|the) )?\W?(?P<side>{_DEVICE})s?\b",
     r"\b(?P<argument>[A-Za-z_]\w{0,40})(?:\.\w+\(\))?\.(?:is_(?P<side>cuda|cpu|xpu)\(\)|(?:device|options)\(\)[.\w()]{0,30} == (?:[\w:]{0,20}::)?k?(?P<side>CUDA|CPU|XPU)) to be true\b",
@@ -181,7 +184,7 @@ _ONLY = _phrasing(
 )
 """`only implemented on CPU tensors`, `only supported on GPU`."""
 _REFUSAL = _phrasing(
-    rf"\b(?:does not|doesn't|do not|don't|cannot|not) (?:yet )?(?:be )?(?:support(?:ed)?|accept|handle|implemented|available|allowed)(?: yet)?(?: (?:for|on|with|by|in))?(?: an?| the)? (?P<side>cuda|gpu|cpu)(?: {_TENSORS}\b| only\b|\s?[.,;!]?\s?$)",
+    rf"\b(?:does not|doesn't|do not|don't|cannot|not) (?:yet )?(?:be )?(?:support(?:ed)?|accept|handle|implemented|available|allowed)(?: yet)?(?: (?:for|on|with|by|in))?(?: an?| the)? (?P<side>cuda|gpu|cpu)(?: {_TENSORS}\b| only\b|\s?[.,;!](?:\s|$)|\s?$)",
     rf"\b(?P<side>cuda|gpu|cpu) {_TENSORS} (?:are|is) not (?:supported|allowed|accepted)\b",
 )
 """`does not support cuda tensors`."""

@@ -51,7 +51,7 @@ _SENTENCES = (
     ),
     (
         "files",
-        r"\bno (?:such )?files? (?:found|named|at|or)\b|\b(?:file|folder|directory|path)\b[^.\n]{0,60}\b(?:does not exist|not found)\b",
+        r"\bis not a (?:file|directory)\b|\bno (?:such )?files? (?:found|named|at|or)\b|\b(?:file|folder|directory|path)\b[^.\n]{0,60}\b(?:does not exist|not found)\b",
     ),
     ("numbers", r"\b(?:found|got|contains?|is) (?:NaN|inf)s?\b"),
     (
@@ -102,7 +102,7 @@ def subject_of(message: str, exception: str | None) -> str | None:
     about = next((topic for topic, pattern in _READ if pattern.search(message)), None)
     if not names_a_device(message):
         return about or "python"
-    if about in ("import", "out-of-memory"):
+    if about in ("import", "out-of-memory", "files"):
         return about
     if _VALUE.match(message) or offers_devices(message):
         return about or "python"
