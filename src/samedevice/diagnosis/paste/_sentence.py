@@ -88,7 +88,7 @@ _STATES = (
             rf"\b(?:compiled|built) without {_CARD}\b",
             rf"\bno {_CARD} (?:version|support)\b",
             r"\b(?:Py)?Torch with (?:CUDA|XPU)(?: support)?\b",
-            r"\bwithout ATen_cuda\b|\ba CPU library and a CUDA library\b|\bCUDA build\b|\bcompile\w*(?: again)? with CUDA\b|\bCPU-only (?:version|build)\b",
+            r"\bwithout ATen_cuda\b|\ba CPU library and a CUDA library\b|\bCUDA build\b|\b(?:compile|build) again with CUDA\b|\brecompile\w* with CUDA\b|\bCPU-only (?:version|build)\b",
             rf"\brequires? (?:a )?(?:Py)?Torch(?: build)? with {_CARD}\b",
         ),
     ),
