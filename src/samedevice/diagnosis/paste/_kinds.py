@@ -468,8 +468,8 @@ KINDS: tuple[Kind, ...] = (
     ),
     _row(
         "pin-device",
-        "dense cpu tensors can be pinned",
-        r"(?:cannot pin '?(?P<t1>TYPE)'? )?only dense CPU tensors can be pinned",
+        "can be pinned",
+        r"(?:cannot pin '?(?P<t1>TYPE)'? )?only (?:dense CPU tensors|CPU memory) can be pinned",
     ),
     _row(
         "needs-gpu",
