@@ -40,7 +40,7 @@ def test_messages_of_libraries(row):
         (
             "Expected knots.device().type() == at::kCPU to be true, but got false.",
             "needs-host",
-            ("cpu",),
+            (),
             "knots",
         ),
         ("Expected knots.device() == values.device() to be true, but got false.", "same-device", (), "knots"),

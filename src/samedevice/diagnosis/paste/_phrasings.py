@@ -204,7 +204,7 @@ TOGETHER = _phrasing(
     r"\b(?P<argument>[A-Za-z_]\w{0,40})(?:\.\w{1,20}\(\))?(?:\.\w+\(\)|->\w+\(\))?\.device\(\)(?:\.type\(\))? == [\w.>()-]{0,60}device\(\)(?:\.type\(\))? to be true\b",
     r"\b(?:tensors?|parameters?|operands?|inputs?|arguments?|data|points|weights?|arrays?)\b[\w ,()]{0,40}\b(?:on|across|in|from) (?:different|distinct|several|multiple|two|other) (?:devices|GPUs)\b",
     r"\b(?:located|resident|is|are) on an? (?:different|other|another) (?:device|GPU)\b|\bdevices? (?:is|are) (?:different|not consistent|inconsistent)\b|\bdevices?(?: type)?\b[^.\n]{0,30}\bshould be consistent\b|\bmust be on supported devices\b",
-    r"\bdevices? (?:must|should) be (?:the )?same\b|\b(?:must|should|have to|to) (?:share an?|have the same|have same|be in the same) device\b|\bon multiple devices\b",
+    r"\bdevices?\b[^.\n]{0,60}\b(?:must|should|has to|have to|needs? to) be (?:the )?(?:same|equal|identical)\b|\b(?:must|should|have to|to) (?:share an?|have the same|have same|be in the same) device\b|\bon multiple devices\b",
     rf"\bdevice\b{_WITHIN}{{0,30}}\bis not one of the (?:\w+ ){{0,2}}tensor devices\b|\bunsupported devices in GPU\b",
 )
 """What ought to be on one device, which the sentence need not name."""

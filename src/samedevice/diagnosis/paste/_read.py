@@ -97,6 +97,17 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class _Words:
+    """What an error that no row knows says."""
+
+    raised: str | None
+    """The class of its exception; None where there is none."""
+    message: str
+    said: Sentence | None
+    """What its message states of devices."""
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """A paste as its lines, and as one line."""
 
@@ -216,7 +227,8 @@ def _placed(operands: tuple[tuple[str, str], ...], sentence: str) -> tuple[str, 
 def _unrecognised(paste: Text) -> Report:
     """A report of an error that no row knows: what its own words state of devices, or are about."""
     shown = [line.strip() for line in paste.lines[-400:] if line.strip()]
-    raised, message, said = _last_words(shown)
+    words = _last_words(shown)
+    raised, message, said = words.raised, words.message, words.said
     name = exception_name(paste.lines, len(paste.lines) - 1) or raised
     frames = frames_of(paste.lines[-4000:])
     cut = _cut_kind(message if raised else "", frames)
@@ -240,22 +252,38 @@ def _unrecognised(paste: Text) -> Report:
     )
 
 
-def _last_words(shown: list[str]) -> tuple[str | None, str, Sentence | None]:
-    """The exception, the message and what it states: of the last error, or of the one that it came from."""
+def _last_words(shown: list[str]) -> _Words:
+    """Of the last error, or of the one that it came from."""
     rows = [row for row, line in enumerate(shown) if _RAISED.match(line)]
-    if not rows and len(shown) <= _FEW_LINES:
-        rows = [row for row, line in enumerate(shown) if _WARNED.match(line)]
-    last: tuple[str | None, str, Sentence | None] = (None, shown[-1] if shown else "", None)
-    for row, before in zip(reversed(rows), [*reversed(rows[:-1]), 0], strict=False):
-        found = _RAISED.match(shown[row]) or _WARNED.match(shown[row])
-        if found is None:
-            break
-        message = shown[row][found.end() - 1 :]
-        said = read_sentence(" ".join([message, *shown[row + 1 : row + _MESSAGE_LINES]])[:_LONGEST_MESSAGE])
-        last = (found["name"], message, said) if said or row == rows[-1] else last
-        if said or not any(_CHAIN.match(line) for line in shown[before:row]):
+    if not rows:
+        return _few_words(shown)
+    last = _Words(None, "", None)
+    for row, before in zip(reversed(rows), [*reversed(rows[:-1]), 0], strict=True):
+        words = _words(shown, row, _RAISED.match(shown[row]))
+        last = words if words.said or row == rows[-1] else last
+        if words.said or not any(_CHAIN.match(line) for line in shown[before:row]):
             break
     return last
+
+
+def _few_words(shown: list[str]) -> _Words:
+    """Of a short text: a warning alone, or an error that stands within a line and states something."""
+    if len(shown) <= _FEW_LINES:
+        for row in reversed(range(len(shown))):
+            warned = _WARNED.match(shown[row])
+            words = _words(shown, row, warned or _RAISED.search(shown[row]))
+            if words.said or warned:
+                return words
+    return _Words(None, shown[-1] if shown else "", None)
+
+
+def _words(shown: list[str], row: int, found: re.Match[str] | None) -> _Words:
+    """What a line says behind the class of its exception."""
+    if found is None:
+        return _Words(None, "", None)
+    message = shown[row][found.end() - 1 :]
+    following = shown[row + 1 : row + _MESSAGE_LINES]
+    return _Words(found["name"], message, read_sentence(" ".join([message, *following])[:_LONGEST_MESSAGE]))
 
 
 def _cut_kind(message: str, frames: tuple[Frame, ...]) -> str | None:

@@ -68,6 +68,8 @@ _SENTENCES = (
 )
 """What a sentence speaks of, the nearest to a cause first."""
 _READ = tuple((topic, Pattern(pattern, re.IGNORECASE)) for topic, pattern in _SENTENCES)
+_OF_A_DRIVER = Pattern(r"(?:CUDA|HIP|cuDNN|cuBLAS|NCCL)\w* (?:runtime |driver )?error\b", re.IGNORECASE)
+"""An error of CUDA, which tells of another one before it."""
 _ASKS = Pattern(
     r"\b(?:requires?|needs?|support\w*|available|without)\b[^.\n]{0,60}\b(?:CUDA|GPUs?|accelerator|XPU|MPS)\b",
     re.IGNORECASE,
@@ -97,12 +99,12 @@ def subject_of(message: str, exception: str | None) -> str | None:
     The class of an exception says it, or a sentence in which nothing is on a device.
     """
     topic = next((topic for topic, names in _CLASSES if exception in names), None)
-    if topic is not None:
-        return topic
-    about = next((topic for topic, pattern in _READ if pattern.search(message)), None)
+    about = topic or next((topic for topic, pattern in _READ if pattern.search(message)), None)
     if not names_a_device(message):
         return about or "python"
-    if about in ("import", "out-of-memory", "files"):
+    if topic == "python" or _OF_A_DRIVER.match(message):
+        return None
+    if about in ("import", "out-of-memory", "files", "network"):
         return about
     if _VALUE.match(message) or offers_devices(message):
         return about or "python"
