@@ -271,7 +271,7 @@ def _few_words(shown: list[str]) -> _Words:
     if len(shown) <= _FEW_LINES:
         for row in reversed(range(len(shown))):
             warned = _WARNED.match(shown[row])
-            words = _words(shown, row, warned or _RAISED.search(shown[row]))
+            words = _words(shown, row, warned or _RAISED.search(shown[row], 0, _LONGEST_MESSAGE))
             if words.said or warned:
                 return words
     return _Words(None, shown[-1] if shown else "", None)
@@ -281,7 +281,7 @@ def _words(shown: list[str], row: int, found: re.Match[str] | None) -> _Words:
     """What a line says behind the class of its exception."""
     if found is None:
         return _Words(None, "", None)
-    message = shown[row][found.end() - 1 :]
+    message = shown[row][found.end() - 1 :][:_LONGEST_MESSAGE]
     following = shown[row + 1 : row + _MESSAGE_LINES]
     return _Words(found["name"], message, read_sentence(" ".join([message, *following])[:_LONGEST_MESSAGE]))
 
