@@ -298,6 +298,11 @@ KINDS: tuple[Kind, ...] = (
         r"The device_map provided does not give any device for the following parameters?:? (?P<argument>[\w.]{1,160})?",
     ),
     _row(
+        "device-map-incomplete",
+        "does not contain the module",
+        r"`?device_map`? does not contain the module (?P<argument>[\w.]{1,160})",
+    ),
+    _row(
         "device-map-class-unsupported",
         "does not support",
         r"(?P<argument>\w{1,80}) does not support `?device_map=?\W{0,3}\w{0,12}\W{0,3}`?(?: ?yet)?",
@@ -372,7 +377,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "too-few-gpus",
         "visible devices|visible gpus|available gpus|available devices|number of gpus|number of devices",
-        r"(?:world[_ ]?size|ranks|processes|nproc\w{0,20}|\w{1,10}_parallel_size|tp_size)\b(?:(?!divisible)[^\n]){0,100}(?:number of|visible|available) (?:visible |available )?(?:devices|GPUs)\b",
+        r"(?:world[_ ]?size|ranks|processes|nproc\w{0,20}|\w{1,10}_parallel_size|tp_size)\b(?:(?!divisible|multiple of)[^\n]){0,100}(?:number of|visible|available) (?:visible |available )?(?:devices|GPUs)\b",
     ),
     _row("illegal-access", "illegal memory", r"illegal memory access"),
     _row("device-assert", "device-side assert", r"device-side assert triggered"),

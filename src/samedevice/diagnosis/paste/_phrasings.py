@@ -38,7 +38,7 @@ STATES = (
     (
         "map-off-gpu",
         _phrasing(
-            rf"\bdevice_map that contains an? {_DEVICE}(?: or |/)disk device\b|\brequires? an? (?:CUDA|GPU) \W?device_map\b",
+            rf"\bdevice_map that contains an? {_DEVICE}(?: or |/)disk device\b|\brequires? an? (?:CUDA|GPU) \W?device_map\b|\bwithout setting \W?device_map\b",
             rf"\b(?:does not|doesn't|do not) support {_DEVICE} or disk (?:offload\w*|in the `?device_map)\b|\bwith {_DEVICE} or disk offload\w*\b",
         ),
     ),
@@ -60,7 +60,7 @@ STATES = (
     (
         "too-few-gpus",
         _phrasing(
-            rf"\b(?:not enough|too few|insufficient|fewer) (?:visible |available )?(?:{_CARD}|device)s?\b",
+            rf"\b(?:not enough|too few|insufficient|fewer|(?:able|unable|failed) to find enough) (?:visible |available )?(?:{_CARD}|device)s?\b",
             rf"\b(?:greater|larger|higher|more) than (?:the )?(?:number ?of |available |visible )(?:available |visible )?(?:{_CARD}|CUDA device|device)s\b",
             r"\bbut only \d{1,3} (?:CUDA |GPU )?(?:devices?|GPUs?) (?:are |is )?available\b",
             r"\b(?:world[ _-]?size|process(?:es)?|ranks?)\b[^.\n]{0,40}\b(?:but|only) (?:have|has|found|there are)?(?: only)? ?\d{1,3} (?:visible |available )?(?:GPU|device)s?\b",
@@ -74,7 +74,7 @@ STATES = (
             rf"\b{_CARD} (?:cuda:)?\d{{1,3}} (?:is )?(?:not available|does not exist|not found|is unavailable)\b",
             r"\bgpu[ _]?id\W{0,3}\d{0,3}\W{0,3}should be smaller than\b",
             r"\binvalid (?:\w+ ){0,2}device (?:index|id|ordinal|\d{1,3})\b|\binvalid GPU (?:index|id|ordinal)\b|\binvalid CUDA \W?device=\d",
-            r"\bnot found in (?:the )?(?:set|list) of available (?:GPU|device)s\b|\bdevice\b[^.\n]{0,80}\bwithin the range\b|\bdevice \W?(?:cuda|xpu):\d{1,3}\W? is not available\b",
+            r"\bdevice (?:index|id|ordinal) ?(?:<|>=)|\bnot found in (?:the )?(?:set|list) of available (?:GPU|device)s\b|\bdevice\b[^.\n]{0,80}\bwithin the range\b|\bdevice \W?(?:cuda|xpu):\d{1,3}\W? is not available\b",
         ),
     ),
     (
@@ -118,7 +118,7 @@ STATES = (
         "module-apart",
         _phrasing(
             r"\bboth (?:CPU and (?:GPU|CUDA)|(?:GPU|CUDA) and CPU) (?:params|parameters|weights|tensors)\b",
-            r"\bplease (?:call|use|run) \W?\.?(?:cuda|to)\(",
+            r"\bplease (?:call|use|run) \W?(?:\w{1,30})?\.?(?:cuda|to)\(",
         ),
     ),
     (
@@ -137,13 +137,13 @@ STATES = (
         "meta-device",
         _phrasing(
             r"\b(?:on|with|from|of|in|contains?) (?:the )?`?meta`?(?: device| storage| tensors?)(?! (?:function|kernel|implementation))\b",
-            r"\bon (?:the )?`?meta`?\b(?=\s?[.,;]|\s?$)",
+            r"\bnot (?:to )?be an? meta tensor\b|\bon (?:the )?`?meta`?\b(?=\s?[.,;]|\s?$)",
         ),
     ),
 )
 """What a sentence may state, in the order in which it is looked for."""
 REQUIRED = _phrasing(
-    r"\bsupports? (?:NVIDIA )?(?:CUDA|GPUs?) only\b|\b(?:CUDA|GPU)(?:/\w+)? only\b",
+    r"\b(?:CUDA|GPU|XPU)(?: device)? is (?:required|needed)\b|\bsupports? (?:NVIDIA )?(?:CUDA|GPUs?) only\b|\b(?:CUDA|GPU)(?:/\w+)? only\b",
     rf"\b(?:requires?|needs?|need to have|must have)(?: an?| at least one)?(?: NVIDIA| compatible| available| CUDA-capable){{0,2}} {_CARD}(?:s|(?:[- ]capable)? devices?| GPUs?)?(?:/\w+| or (?:a )?(?:{_CARD}|ROCm)| support)?(?: devices?| GPUs?)?(?= with\b| to\b| for\b|\W{{0,2}}(?:but|and) |\s?\W?\s?$|[.,;:](?:\s|$)| \(not\b)",
 )
 """`requires a CUDA device`: none is there, or what it is given is not on one."""
@@ -203,7 +203,7 @@ TOGETHER = _phrasing(
     rf"\b(?:{_WITHIN}{{0,80}}\bdevice mismatch|wrong device|device is wrong|not the same device|correct device (?:set|type)|devices? (?:do(?:es)? not|don't|must|should) (?:match|agree))\b",
     r"\b(?P<argument>[A-Za-z_]\w{0,40})(?:\.\w{1,20}\(\))?(?:\.\w+\(\)|->\w+\(\))?\.device\(\)(?:\.type\(\))? == [\w.>()-]{0,60}device\(\)(?:\.type\(\))? to be true\b",
     r"\b(?:tensors?|parameters?|operands?|inputs?|arguments?|data|points|weights?|arrays?)\b[\w ,()]{0,40}\b(?:on|across|in|from) (?:different|distinct|several|multiple|two|other) (?:devices|GPUs)\b",
-    r"\b(?:located|resident|is|are) on an? (?:different|other|another) (?:device|GPU)\b|\bdevices? (?:is|are) (?:different|not consistent|inconsistent)\b|\bdevices?(?: type)?\b[^.\n]{0,30}\bshould be consistent\b|\bmust be on supported devices\b",
+    r"\b(?:located|resident|is|are|tensors) on an? (?:different|other|another) (?:CUDA )?(?:device|GPU)\b|\bdevices? (?:is|are) (?:different|not consistent|inconsistent)\b|\bdevices?(?: type)?\b[^.\n]{0,30}\bshould be consistent\b|\bmust be on supported devices\b",
     r"\bdevices?\b[^.\n]{0,60}\b(?:must|should|has to|have to|needs? to) be (?:the )?(?:same|equal|identical)\b|\b(?:must|should|have to|to) (?:share an?|have the same|have same|be in the same) device\b|\bon multiple devices\b",
     rf"\bdevice\b{_WITHIN}{{0,30}}\bis not one of the (?:\w+ ){{0,2}}tensor devices\b|\bunsupported devices in GPU\b",
 )

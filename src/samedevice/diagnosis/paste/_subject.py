@@ -16,7 +16,7 @@ from samedevice.diagnosis.paste._sentence import offers_devices
 _COMPOUNDS = Pattern(
     r"\bmeta[- ]?(?:data|info\w*|kernels?|functions?|key|class|attributes?|tensors? variant|commands?|graph|param\w*|device_type)\b|\bmeta_\w+|\w*\.meta\b|\b(?:node|image|tensor|graph|op|parameter) meta\b|\bmodified meta\b|\bmeta for\b|\bin meta\b"
     r"|\bdevice[_ ]mesh\w*|\bdevice[_ ]code\b|\b(?:cuda[- ]?graphs?|CUDA (?:versions?|toolkit|extensions?|kernel launch \w+)|cuda[-_]version)\b|\bcuda[_ ]stream\b|\btorch\.cuda\.\w+"
-    r"|\b(?:per|num|multi|n)[-_ ]gpus?\b|--[\w-]+|\bgpus? (?:were )?given\b|\b(?:nvidia|NGC|CUDA)[-_]\w+|\bnvidia/\w+|\b\w+[-_](?:gpu|cuda|cpu|xpu|npu|offload\w*|device)\b|\b(?:gpu|cuda|cpu|xpu|npu|offload\w*|device|accelerator)[-_]\w+"
+    r"|\b(?:per|num|multi|n)[-_ ]gpus?\b|--[\w-]+|\bgpus? (?:were )?given\b|\b(?:nvidia|NGC|CUDA)[-_]\w+|\bnvidia/\w+|\b\w+[-_](?:gpu|cuda|cpu|xpu|npu|offload\w*|device)\b|\b(?!device_map)(?:gpu|cuda|cpu|xpu|npu|offload\w*|device|accelerator)[-_]\w+"
     r"|\b(?:CPU|GPU|TPU) (?:cores?|resources|indices|threads|affinity|sets?)\b|\bGPU name\b|\bshare memory\b|\bmemory on disk\b|\bDeviceMesh\w*|\bmeta(?:=\w+|\[)|\bCUDA kernels? must\b|\bCPU number\b|\bmemory[- ](?:format|mapped|pool|handles?)\b|\bmeta section\b|\bin[- ]memory\b|\baccelerator\.\w+|\b`?Accelerator`?\b(?= object|\(|\.)|\bon-device\b|\bdevice (?:strings?|type at|arguments?|option|identifier|index \W)\b",
     re.IGNORECASE,
 )
@@ -71,12 +71,14 @@ _READ = tuple((topic, Pattern(pattern, re.IGNORECASE)) for topic, pattern in _SE
 _OF_A_DRIVER = Pattern(r"(?:CUDA|HIP|cuDNN|cuBLAS|NCCL)\w* (?:runtime |driver )?error\b", re.IGNORECASE)
 """An error of CUDA, which tells of another one before it."""
 _ASKS = Pattern(
-    r"\b(?:requires?|needs?|support\w*|available|without)\b[^.\n]{0,60}\b(?:CUDA|GPUs?|accelerator|XPU|MPS)\b",
+    r"\b(?:requires?|needs?|support\w*|available|without)\b[^.\n]{0,60}\b(?:CUDA|GPUs?|accelerator|XPU|MPS)\b"
+    r"|\b(?:CUDA|GPUs?|XPU)\b[^.\n]{0,20}\b(?:required|needed)\b|\.cuda\(",
     re.IGNORECASE,
 )
 """A device that something needs."""
 _VALUE = Pattern(
-    r"[`'\"]?[\w.-]{2,60}[`'\"]? (?:argument to \S{1,40} )?(?:must|should|cannot|has to) (?:not )?be (?:>=?|<=?|at least|greater|smaller|less|positive|non-negative|None\b|an? (?:int|str|bool|list|dict))",
+    r"[`'\"]?[\w.-]{2,60}[`'\"]? (?:argument to \S{1,40} )?(?:must|should|cannot|has to) (?:not )?be (?:>=?|<=?|at least|greater|smaller|less|positive|non-negative|None\b|an? (?:int|str|bool|list|dict))"
+    r"|[^.\n]{0,80}, please choose\b",
     re.IGNORECASE,
 )
 """The value of an argument, with which a sentence begins."""
