@@ -53,27 +53,24 @@ def read_sentence(text: str) -> Sentence | None:
         return Sentence(stated, ranks=ranks)
     choice = offers_devices(text)
     asked = None if choice else _asked(text)
-    if 2 <= len(named) < _ONE_OF and not choice and CONTRAST.search(text):
-        if asked is None or asked.kind != "needs-host" or asked.argument is None:
-            operands = operands_in(text)
-            wanted = asked is not None and asked.kind == "needs-gpu" and named[0] != "cpu"
-            argument = asked.argument if asked is not None and wanted else None
-            return Sentence("same-device", named, operands if len(operands) > 1 else (), argument, ranks)
+    named_on_host = asked is not None and asked.kind == "needs-host" and asked.argument is not None
+    if 2 <= len(named) < _ONE_OF and not choice and not named_on_host and CONTRAST.search(text):
+        wanted = asked is not None and asked.kind == "needs-gpu" and named[0] != "cpu"
+        return _apart(text, named, asked.argument if asked is not None and wanted else None, ranks)
     if asked is not None:
         devices = named[:2] if asked.kind == "needs-host" else ()
         return Sentence(asked.kind, devices, argument=asked.argument, ranks=ranks)
     if (together := TOGETHER.search(text)) is not None:
-        operands = operands_in(text)
-        pair = named if len(named) == 2 else ()
-        return Sentence(
-            "same-device",
-            pair,
-            operands if len(operands) > 1 else (),
-            _given(together.groupdict(), "argument"),
-            ranks,
-        )
+        argument = _given(together.groupdict(), "argument")
+        return _apart(text, named if len(named) == 2 else (), argument, ranks)
     required = REQUIRED.search(text) is not None and not INSTALLS.search(text)
-    return Sentence("gpu-required") if required else None
+    return Sentence("gpu-required", ranks=ranks) if required else None
+
+
+def _apart(text: str, devices: tuple[str, ...], argument: str | None, ranks: tuple[int, ...]) -> Sentence:
+    """What ought to be on one device, with the operands that the sentence places."""
+    operands = operands_in(text)
+    return Sentence("same-device", devices, operands if len(operands) > 1 else (), argument, ranks)
 
 
 def offers_devices(text: str) -> bool:
