@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from samedevice.diagnosis._topic import about_something_else, check_in_a_kernel, error_told, mostly_an_index
 from samedevice.diagnosis._weigh import UNDETERMINED, Verdict, Weighed, decide, weigh_report
-from samedevice.diagnosis.paste import Pattern, Report
+from samedevice.diagnosis.paste import Pattern, Report, names_a_device
 from samedevice.diagnosis.rules import rule_named
 from samedevice.diagnosis.story import MEETS, read_story, tells_of_devices
 from samedevice.findings import Confidence
@@ -127,7 +127,14 @@ def verdict_elsewhere(report: Report) -> Verdict:
             sure = report.whole and report.topic == "index"
             return Verdict(ELSEWHERE, "likely" if sure else "guess", machine, (about,))
         return Verdict(ELSEWHERE, "likely" if report.topic in _AFTER_EFFECTS else "certain", reasons=(about,))
-    confidence: Confidence = "likely" if report.exception is not None else "guess"
+    named = report.message is not None and names_a_device(report.message)
+    confidence: Confidence = "likely" if report.exception is not None and not named else "guess"
+    if named and report.topic in _TOPICS:
+        return Verdict(
+            ELSEWHERE,
+            confidence,
+            reasons=(Phrase("rules.not-a-device-error.about", topic=_name(report.topic)),),
+        )
     return Verdict(ELSEWHERE, confidence, reasons=(Phrase("rules.not-a-device-error.no-device-named"),))
 
 

@@ -33,7 +33,8 @@ _SPECIAL = frozenset(
     "move-dispatched move-dispatched-warning cuda-not-compiled input-weight-type triton-pointer "
     "illegal-access device-assert metric-device numpy-conversion data-parallel-module cublaslt "
     "ids-warning launch-slots visible-ignored too-few-gpus data-parallel-wrapped no-exception "
-    "machine backend-device duplicate-gpu gradient-device needs-host module-apart".split()
+    "machine backend-device duplicate-gpu gradient-device needs-host module-apart "
+    "gpu-required map-off-gpu".split()
 )
 """Messages that say so much that a cause must know them; frames alone do not make it one."""
 

@@ -11,6 +11,7 @@ from samedevice.diagnosis.paste._frames import REMOTE_CODE, short_file
 from samedevice.diagnosis.paste._pattern import Pattern
 from samedevice.diagnosis.paste._read import read_paste
 from samedevice.diagnosis.paste._report import Frame, Report
+from samedevice.diagnosis.paste._subject import names_a_device
 from samedevice.diagnosis.paste._told import THING, Told, launch_in
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Report",
     "Told",
     "launch_in",
+    "names_a_device",
     "read_paste",
     "short_file",
 ]

@@ -40,7 +40,7 @@ _DATE = Pattern(
     r"|\s{0,4}\[?\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?\]?[ \t]"
 )
 _LEVEL = Pattern(
-    r"(?:\s{0,3}[-|:]\s{0,3})?\[?(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|stderr|stdout|EXCEPTION)\]?(?=[\s:|\-\[])"
+    r"(?:\s{0,3}[-|:]\s{0,3})?\[?(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|stderr|stdout|(?-i:EXCEPTION))\]?(?=[\s:|\-\[])"
     r"(?:\s{0,3}[-|:](?!-)|\s{1,3}\[[\w.:<> -]{1,80}\])?[ \t]?",
     re.IGNORECASE,
 )

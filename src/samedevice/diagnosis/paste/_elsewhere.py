@@ -138,9 +138,13 @@ ROWS: tuple[Elsewhere, ...] = (
     _row(
         "out-of-memory",
         "memory for the cache blocks|free memory on device",
-        r"No available memory for the cache blocks|Free memory on device \(?[\d./ GiBMTK]+\)? on startup is less than|KV cache is needed, which is larger than",
+        r"No available memory for the cache blocks|Free memory on device (?:\w{1,10}(?::\d{1,3})? )?\(?[\d./ GiBMTK]+\)? on startup is less than|KV cache is needed, which is larger than",
     ),
-    _row("collective-timeout", "watchdog caught", r"Watchdog caught collective operation timeout"),
+    _row(
+        "collective-timeout",
+        "watchdog caught|failed or timed out",
+        r"Watchdog caught collective operation timeout|Some NCCL operations have failed or timed out",
+    ),
     _row(
         "collective-timeout",
         "waiting for clients|waiting for ",

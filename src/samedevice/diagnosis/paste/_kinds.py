@@ -282,7 +282,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "device-map-other-process-device",
         "train a model",
-        r"You cannot train a model that has been loaded in \d{1,2}-bit (?:precision )?on a different device than the one you are training on",
+        r"You cannot train a model that has been loaded in \d{1,2}-bit (?:or \d{1,2}-bit )?(?:precision )?on a different device than the one you are training on",
     ),
     _row(
         "device-map-zero3",
@@ -296,6 +296,11 @@ KINDS: tuple[Kind, ...] = (
         "device-map-incomplete",
         "device_map provided",
         r"The device_map provided does not give any device for the following parameters?:? (?P<argument>[\w.]{1,160})?",
+    ),
+    _row(
+        "device-map-incomplete",
+        "does not contain the module",
+        r"`?device_map`? does not contain the module (?P<argument>[\w.]{1,160})",
     ),
     _row(
         "device-map-class-unsupported",
@@ -372,7 +377,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "too-few-gpus",
         "visible devices|visible gpus|available gpus|available devices|number of gpus|number of devices",
-        r"(?:world[_ ]?size|ranks|processes|nproc\w{0,20}|\w{1,10}_parallel_size|tp_size)\b[^\n]{0,100}(?:number of|visible|available) (?:visible |available )?(?:devices|GPUs)\b",
+        r"(?:world[_ ]?size|ranks|processes|nproc\w{0,20}|\w{1,10}_parallel_size|tp_size)\b(?:(?!divisible|multiple of)[^\n]){0,100}(?:number of|visible|available) (?:visible |available )?(?:devices|GPUs)\b",
     ),
     _row("illegal-access", "illegal memory", r"illegal memory access"),
     _row("device-assert", "device-side assert", r"device-side assert triggered"),
@@ -468,8 +473,8 @@ KINDS: tuple[Kind, ...] = (
     ),
     _row(
         "pin-device",
-        "dense cpu tensors can be pinned",
-        r"cannot pin '?(?P<t1>TYPE)'? only dense CPU tensors can be pinned",
+        "can be pinned",
+        r"(?:cannot pin '?(?P<t1>TYPE)'? )?only (?:dense CPU tensors|CPU memory) can be pinned",
     ),
     _row(
         "needs-gpu",

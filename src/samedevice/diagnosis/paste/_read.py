@@ -21,7 +21,8 @@ from samedevice.diagnosis.paste._notebook import notebook_text
 from samedevice.diagnosis.paste._operands import DEVICE_NAME, operands_in, tensor_type
 from samedevice.diagnosis.paste._pattern import Pattern
 from samedevice.diagnosis.paste._report import Frame, Report
-from samedevice.diagnosis.paste._sentence import read_sentence
+from samedevice.diagnosis.paste._sentence import Sentence, read_sentence
+from samedevice.diagnosis.paste._subject import subject_of
 from samedevice.diagnosis.paste._told import Told, told_in
 
 _AROUND = (15_000, 3_000)
@@ -76,11 +77,11 @@ _CODE = Pattern(
     r"^\s|^\W{0,3}(?:from|import|def|class|return|for|if|with|at) [\w.]+|[\w\])] ?[-+*/]?= ?[\w\[('\"{]|^[\w.]+\(|[{};|]\s*$|^[-*#>|]"
 )
 _CALLED = Pattern(r"^\w{0,60}Error: (?=\S)")
-_RAISED = Pattern(r"(?:[\w.]{0,120}\.)?(?P<name>[A-Z]\w{0,60}(?:Error|Exception)): \S")
-_DEVICE_WORD = Pattern(
-    r"\b(?:devices?|cuda|gpus?|cpu|meta|mps|npu|xpu|ordinal|offload\w*|nccl|memory|hook)\b|device_map",
-    re.IGNORECASE,
-)
+_WARNED = Pattern(r"(?:\S{1,300}:\d{1,6}: )?(?P<name>[A-Z]\w{0,60}Warning): \S")
+"""A warning, as Python prints it."""
+_FEW_LINES = 4
+"""Lines of a text that is a warning and nothing else."""
+_RAISED = Pattern(r"(?:[\w.]{0,120}\.)?(?P<name>(?:[A-Z]\w{0,60})?(?:Error|Exception)): \S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,17 @@ class Hit:
     found: re.Match[str]
     weak: bool = False
     topic: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What an error that no row knows says."""
+
+    raised: str | None
+    """The class of its exception; None where there is none."""
+    message: str
+    said: Sentence | None
+    """What its message states of devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +148,10 @@ def read_paste(text: str) -> list[Report]:
     hits = _hits(whole)
     if not hits:
         return [_unrecognised(paste)]
+    if all(hit.topic in _AFTERWARDS for hit in hits):
+        before = _unrecognised(replace(paste, lines=lines[: paste.row(hits[0].start)]))
+        if before.kind != "unknown-message":
+            return [before]
     reports: list[Report] = []
     for hit in _first_causes(hits, paste):
         rank = tagged[paste.row(hit.start)][1]
@@ -209,38 +225,65 @@ def _placed(operands: tuple[tuple[str, str], ...], sentence: str) -> tuple[str, 
 
 
 def _unrecognised(paste: Text) -> Report:
-    """A report without a kind: the last line, whatever it says.
-
-    An exception whose own words name no device is taken for one about something else.
-    """
+    """A report of an error that no row knows: what its own words state of devices, or are about."""
     shown = [line.strip() for line in paste.lines[-400:] if line.strip()]
-    at = next((row for row in range(len(shown) - 1, -1, -1) if _RAISED.match(shown[row])), len(shown) - 1)
-    last = shown[at] if shown else ""
-    name = exception_name(paste.lines, len(paste.lines) - 1)
-    raised = _RAISED.match(last)
-    message = last[raised.end("name") + 2 :] if raised else last
-    plain = raised is not None and not _DEVICE_WORD.search(message)
-    whole = " ".join([message, *shown[at + 1 : at + _MESSAGE_LINES]])[:_LONGEST_MESSAGE]
-    said = read_sentence(whole) if raised else None
+    words = _last_words(shown)
+    raised, message, said = words.raised, words.message, words.said
+    name = exception_name(paste.lines, len(paste.lines) - 1) or raised
     frames = frames_of(paste.lines[-4000:])
     cut = _cut_kind(message if raised else "", frames)
+    unread = raised is not None and said is None and cut is None
     return Report(
         said.kind if said else cut or "unknown-message",
         (message[:_LONGEST_MESSAGE] or None) if raised or paste.told is None else None,
-        name or (raised["name"] if raised else None),
+        name,
         said.devices if said else (),
         None,
         said.argument if said else None,
         frames,
         paste.versions,
         words=paste.whole[-sum(_AROUND) :],
-        topic="python" if plain and said is None and cut is None else None,
+        topic=subject_of(message, name) if unread else None,
         whole=False,
         operands=said.operands if said else (),
         ranks=said.ranks if said else (),
         told=paste.told,
         beside=paste.beside,
     )
+
+
+def _last_words(shown: list[str]) -> _Words:
+    """Of the last error, or of the one that it came from."""
+    rows = [row for row, line in enumerate(shown) if _RAISED.match(line)]
+    if not rows:
+        return _few_words(shown)
+    last = _Words(None, "", None)
+    for row, before in zip(reversed(rows), [*reversed(rows[:-1]), 0], strict=True):
+        words = _words(shown, row, _RAISED.match(shown[row]))
+        last = words if words.said or row == rows[-1] else last
+        if words.said or not any(_CHAIN.match(line) for line in shown[before:row]):
+            break
+    return last
+
+
+def _few_words(shown: list[str]) -> _Words:
+    """Of a short text: a warning alone, or an error that stands within a line and states something."""
+    if len(shown) <= _FEW_LINES:
+        for row in reversed(range(len(shown))):
+            warned = _WARNED.match(shown[row])
+            words = _words(shown, row, warned or _RAISED.search(shown[row], 0, _LONGEST_MESSAGE))
+            if words.said or warned:
+                return words
+    return _Words(None, shown[-1] if shown else "", None)
+
+
+def _words(shown: list[str], row: int, found: re.Match[str] | None) -> _Words:
+    """What a line says behind the class of its exception."""
+    if found is None:
+        return _Words(None, "", None)
+    message = shown[row][found.end() - 1 :][:_LONGEST_MESSAGE]
+    following = shown[row + 1 : row + _MESSAGE_LINES]
+    return _Words(found["name"], message, read_sentence(" ".join([message, *following])[:_LONGEST_MESSAGE]))
 
 
 def _cut_kind(message: str, frames: tuple[Frame, ...]) -> str | None:

@@ -216,6 +216,7 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.4,
     signs=(
+        sign(4.5, said("map-off-gpu")),
         sign(8, said("device-map-incomplete"), _named, certain=True),
         sign(
             5.2,

@@ -314,7 +314,8 @@ RULE = Rule(
     signs=(
         sign(5, said("graph-device")),
         sign(2, said("needs-gpu")),
-        sign(5, said("needs-host")),
+        sign(2, said("needs-host")),
+        sign(3, said("needs-host", argument=r"\w")),
         sign(
             3.6,
             said("same-device argument-device", devices="host"),

@@ -115,6 +115,7 @@ RULE = Rule(
     common=0.35,
     signs=(
         sign(6.5, said("cuda-not-compiled machine")),
+        sign(3.0, said("gpu-required")),
         sign(4, said("cuda-not-compiled"), after("machine")),
         sign(8, said("cuda-not-compiled"), anywhere(_HAS_A_GPU)),
         sign(3.4, said("device-assert")),

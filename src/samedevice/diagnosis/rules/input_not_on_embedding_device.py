@@ -227,6 +227,7 @@ RULE = Rule(
             unless(line(_PICKS)),
         ),
         sign(3.0, said("backend-device")),
+        sign(1.5, said("gpu-required")),
         sign(2.6, said("needs-gpu")),
         sign(
             3.4,

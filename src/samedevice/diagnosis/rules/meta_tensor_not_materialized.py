@@ -108,6 +108,11 @@ offload 的权重本来就在 meta 上；移动它或绕过 hook 去用它是另
 - [Meta device](https://docs.pytorch.org/docs/stable/meta.html)
 """
 
+_LEFT_BY_LOADING = (
+    r"\bmateriali[sz]e\b|\bstill on (?:the )?meta\b|\bmeta device context\b"
+    r"|\b(?:param\w*|weights?|buffers?)\b[^.\n]{0,40}\bon (?:the )?meta\b"
+)
+"""What says that nothing has filled a weight, rather than that it was brought away again."""
 RULE = Rule(
     code="SD126",
     name="meta-tensor-not-materialized",
@@ -133,6 +138,7 @@ RULE = Rule(
         sign(2.2, said("meta-copy"), inside(r"prepare_inputs|multimodal|encode_images")),
         sign(3.2, said("meta-device"), _expected_meta),
         sign(2.2, said("meta-device")),
+        sign(2.4, said("meta-device"), anywhere(_LEFT_BY_LOADING)),
         sign(2.0, said("no-exception"), anywhere(r"on meta")),
         sign(5.5, said("meta-value")),
     ),

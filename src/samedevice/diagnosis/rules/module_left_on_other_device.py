@@ -247,6 +247,7 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.25,
     signs=(
+        sign(1.6, said("gpu-required")),
         sign(1.8, said("needs-gpu")),
         sign(6, said("module-apart")),
         sign(2.4, said("backend-device")),

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._kept import kept_beside_parameters
-from samedevice.diagnosis._rule import Hint, Rule
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, said, sign
 from samedevice.events import Operand, Place
 from samedevice.messages import Phrase
 from samedevice.provenance.syntax import methods_called
@@ -151,5 +151,6 @@ RULE = Rule(
         },
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
+    signs=(sign(6, said("same-device"), anywhere(r"\bcreated an optimizer (?:around|for|of) your model\b")),),
     detect=_detect,
 )
