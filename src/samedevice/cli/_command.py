@@ -119,14 +119,12 @@ def _installed(typed: Typed) -> Typed:
     if python is None and not _is_shell_script(Path(path)):
         raise UsageError(Phrase("command.no-python", word=word, path=path))
     if python is not None and "/" in python and (other := _other_python(python)):
-        raise UsageError(
-            Phrase("command.installed-elsewhere", word=word, path=other, python=sys.executable)
-        )
+        raise UsageError(Phrase("command.installed-elsewhere", word=word, path=other, python=sys.executable))
     return replace(typed, program=path)
 
 
 def _python_of(path: Path) -> str | None:
-    """The Python that a file's first lines name: a path, or the name that `env` is asked for; None without one.
+    """The Python that a file's first lines name: a path, or what `env` is asked for; None without one.
 
     Where a path is too long for the system, pip has a shell start Python in the second line.
     """
