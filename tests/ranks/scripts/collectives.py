@@ -169,7 +169,7 @@ def train(device, **options):
 
 
 def twice(device, **options):
-    """As critics and contrastive losses do it: two forward passes for one backward; another's output is left."""
+    """Two forward passes for one backward, as critics have it; the output of a third is left."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
     if "find_unused_parameters" in options:

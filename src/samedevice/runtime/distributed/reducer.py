@@ -197,7 +197,7 @@ class Reducer:
         """A forward pass with synchronization begins."""
 
     def prepare_for_backward(self, outputs: Sequence[torch.Tensor]) -> None:
-        """A forward pass ended. Several may end before one backward pass, and an output may be thrown away."""
+        """A forward pass ended; several may end before one backward pass, or without any."""
         self._expects = True
         self._ready = set()
         self._used = set()
