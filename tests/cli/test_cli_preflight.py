@@ -133,6 +133,15 @@ def test_the_page_shows_what_is_printed(tmp_path, name, words, options):
     assert preflight(tmp_path, "finetune.py", "--machine", "8xA100-80G").returncode == 0
 
 
+def test_an_installed_program_is_judged_as_it_is_typed(tmp_path):
+    """Its own options are not ours."""
+    done = preflight(tmp_path, "--machine", "4x24GB", "llamafactory-cli", "train", "--lang", "fr")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "DDP: torchrun starts 4 processes" in done.stdout
+    done = preflight(tmp_path, "--machine", "4x24GB", "llamafactory-cli", "--lang", "fr")
+    assert (done.returncode, done.stderr) == (2, "samedevice: there is no file llamafactory-cli\n")
+
+
 def test_a_closed_standard_output(tmp_path):
     (tmp_path / "a.py").write_text("import torch\n")
     for command in (["preflight", "a.py", "--machine", "2x24GB"], ["explain", "SD101"]):

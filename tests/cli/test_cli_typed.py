@@ -92,6 +92,40 @@ def test_another_python(shell):
     assert "Python" not in shell.run("python", "probe.py", env=other_python(shell, "shims")).stderr
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        f"#!{sys.executable}\n",
+        "#!/usr/bin/env python3\n",
+        f"#!/bin/sh\n'''exec' {sys.executable} \"$0\" \"$@\"\n' '''\n",
+    ],
+    ids=["python", "env", "long path"],
+)
+def test_a_command_that_a_package_installed(shell, first):
+    command = shell.write("bin/some-cli", f"{first}{PROBE}")
+    command.chmod(0o755)
+    env = {"PATH": f"{shell.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    theirs = shell.python(str(command), *ARGS, input="piped", env=env)
+    ours = shell.run("some-cli", *ARGS, input="piped", env=env)
+    assert (ours.stdout, ours.returncode) == (theirs.stdout, 0), ours.stderr
+
+
+def test_a_command_that_is_not_installed_for_this_python(shell):
+    env = other_python(shell, "bin")
+    shell.write("bin/foreign", f"#!{shell.folder}/bin/python\nprint('ran')\n").chmod(0o755)
+    shell.write("bin/machine-code", "\x7fELF").chmod(0o755)
+    shell.write("bin/starts", SCRIPT).chmod(0o755)
+    for words, said in (
+        (["foreign"], f"foreign is run by another Python, {shell.folder}/bin/python, than samedevice"),
+        (["machine-code", "--lang"], f"machine-code ({shell.folder}/bin/machine-code) is no Python program"),
+        (["starts"], "samedevice run CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node 2 train.py --lr 1"),
+        (["nowhere-at-all"], "nowhere-at-all is no file, and no command that is installed"),
+    ):
+        done = shell.run(*words, env=env)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert said in done.stderr
+
+
 SCRIPT = """\
 #!/bin/bash
 export CUDA_VISIBLE_DEVICES=0,1

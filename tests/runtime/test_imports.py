@@ -5,6 +5,7 @@ way.
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 
 import pytest
@@ -58,3 +59,22 @@ def test_a_package_whose_import_is_under_way(package, tmp_path):
     finally:
         del builtins.samedevice_test_install
         patches.undo()
+
+
+REPLACES = """
+import sys, torch, samedevice as sd
+
+with sd.machine("1x24GB"):
+    own = torch.Tensor.__new__
+    torch.Tensor.__new__ = lambda cls, *args, **kwargs: own(cls, *args, **kwargs)
+    torch.arange(3_000_000, device="cuda")
+    torch.Tensor.__new__ = own
+    torch.optim.SGD([torch.nn.Parameter(torch.ones(2, device="cuda"))], 0.1)
+print("torch._dynamo" in sys.modules)
+"""
+
+
+def test_the_engine_loads_no_compiler_while_a_script_has_replaced_what_it_looks_at():
+    """As DeepSpeed's `zero.Init` does: `torch._dynamo` would not load then, and never after that."""
+    done = subprocess.run([sys.executable, "-c", REPLACES], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr

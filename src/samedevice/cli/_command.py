@@ -11,6 +11,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from samedevice.cli._program import Program, find_code, find_module, find_script, find_stdin
@@ -28,6 +29,7 @@ def read_command(words: tuple[str, ...], module: str | None) -> Typed:
     """What words behind our own options name; `module` is that of our own `-m`."""
     typed = read_typed(words) if module is None else read_typed(("python", "-m", module, *words))
     if module is None:
+        typed = _installed(typed)
         _refuse_shell(typed)
         _refuse_other_python(typed)
     return typed
@@ -102,6 +104,43 @@ def _other_python(word: str) -> str:
     return "" if folder == own else path
 
 
+def _installed(typed: Typed) -> Typed:
+    """A command without Python in front that a package installed, as the file behind it."""
+    word = typed.program
+    if typed.kind != "script" or typed.starter or "/" in word or word in _SHELLS or Path(word).exists():
+        return typed
+    beside = str(Path(sys.executable).parent)
+    path = shutil.which(word, path=os.pathsep.join([beside, os.environ.get("PATH", os.defpath)]))
+    if path is None:
+        if Path(word).suffix:
+            return typed
+        raise UsageError(Phrase("command.missing", word=word))
+    python = _python_of(Path(path))
+    if python is None and not _is_shell_script(Path(path)):
+        raise UsageError(Phrase("command.no-python", word=word, path=path))
+    if python is not None and "/" in python and (other := _other_python(python)):
+        raise UsageError(Phrase("command.installed-elsewhere", word=word, path=other, python=sys.executable))
+    return replace(typed, program=path)
+
+
+def _python_of(path: Path) -> str | None:
+    """The Python that a file's first lines name: a path, or what `env` is asked for; None without one.
+
+    Where a path is too long for the system, pip has a shell start Python in the second line.
+    """
+    try:
+        with path.open("rb") as file:
+            first, second = (os.fsdecode(file.readline(1000)) for _ in range(2))
+    except OSError:
+        return None
+    words = first.removeprefix("#!").replace('"', "").split() if first.startswith("#!") else []
+    if second.startswith("'''exec' "):
+        words = second.removeprefix("'''exec' ").replace('"', "").split()
+    if words and Path(words[0]).name == "env":
+        words = [word for word in words[1:] if not word.startswith("-")]
+    return words[0] if words and is_python(words[0]) else None
+
+
 def _refuse_other_python(typed: Typed) -> None:
     if "/" in typed.starter and is_python(typed.starter) and (other := _other_python(typed.starter)):
         raise UsageError(Phrase("command.other-python", path=other, python=sys.executable))
@@ -130,7 +169,7 @@ def _refuse_shell(typed: Typed) -> None:
 def _is_shell_script(path: Path) -> bool:
     if path.suffix in _SHELL_FILES:
         return path.is_file()
-    if path.suffix or not path.is_file():
+    if path.suffix or not path.is_file() or _python_of(path) is not None:
         return False
     try:
         with path.open("rb") as file:

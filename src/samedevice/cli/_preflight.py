@@ -31,6 +31,7 @@ from samedevice.preflight import (
     Request,
     Wanted,
     WrittenLaunch,
+    begins_tool,
     launch_memory,
     preflight,
     wanted,
@@ -189,7 +190,7 @@ def _request(options: Options) -> Request:
     if options.processes is not None and options.processes < 1:
         raise UsageError(Phrase("preflight.count"))
     words = (options.target, *options.arguments)
-    command = words if begins_command(words) else ()
+    command = words if begins_command(words) or begins_tool(words) else ()
     if command and options.launcher is not None:
         raise UsageError(Phrase("command.two-launchers", option="--launcher", command=options.target))
     return Request(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from typer.core import TyperCommand
@@ -25,9 +26,14 @@ class StopsAtCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         at = next(_positions(args, _taking_values(self)), len(args))
-        if args[at : at + 1] != ["--"] and begins_command(args[at:]):
+        if args[at : at + 1] != ["--"] and (begins_command(args[at:]) or _is_installed(args[at:])):
             args = [*args[:at], "--", *args[at:]]
         return super().parse_args(ctx, args)
+
+
+def _is_installed(words: list[str]) -> bool:
+    """Whether the first word can only be an installed program: it has no suffix, and no file is so called."""
+    return bool(words) and not Path(words[0]).suffix and not Path(words[0]).exists()
 
 
 def _positions(args: list[str], taking_values: set[str]) -> Iterator[int]:

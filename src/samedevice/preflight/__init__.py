@@ -5,7 +5,14 @@ Nothing is run, and torch is not imported.
 
 from __future__ import annotations
 
-from samedevice.preflight.launch import Launch, Request, launches_of, starts_in, without_option
+from samedevice.preflight.launch import (
+    Launch,
+    Request,
+    begins_tool,
+    launches_of,
+    starts_in,
+    without_option,
+)
 from samedevice.preflight.needs import (
     METHODS,
     MODES,
@@ -39,6 +46,7 @@ __all__ = [
     "Wanted",
     "Way",
     "WrittenLaunch",
+    "begins_tool",
     "launch_files",
     "launch_memory",
     "launches_of",

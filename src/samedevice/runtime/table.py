@@ -6,7 +6,16 @@ from samedevice.runtime.checkpoints import GHOSTS, SAFE_OPEN, SAFETENSORS, SERIA
 from samedevice.runtime.cuda import ACCELERATOR, DATA_PARALLEL, GENERATORS, NVML, TORCH_CUDA
 from samedevice.runtime.distributed import OWN_RANKS, PROCESS_GROUPS, REDUCER
 from samedevice.runtime.engine import WORDING, WRAPPERS
-from samedevice.runtime.host import COMPILE, CONFLICTS, FORKS, GRAPHS, LAUNCHES, THREADS, TORCHSCRIPT
+from samedevice.runtime.host import (
+    COMPILE,
+    CONFLICTS,
+    EXTENSIONS,
+    FORKS,
+    GRAPHS,
+    LAUNCHES,
+    THREADS,
+    TORCHSCRIPT,
+)
 from samedevice.runtime.kernels import (
     ATTENTION,
     AUTOCAST,
@@ -47,6 +56,7 @@ TABLE = PatchTable(
         *GRAPHS,
         *DEVICE_CHECKS,
         *LAUNCHES,
+        *EXTENSIONS,
         *STORAGES,
         *SERIALIZATION,
         *SAFE_OPEN,

@@ -168,7 +168,25 @@ def train(device, **options):
     yield from model.state_dict().values()
 
 
+def twice(device, **options):
+    """Two forward passes for one backward, as critics have it; the output of a third is left."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+    if "find_unused_parameters" in options:
+        model = _Unused(model)
+    model = nn.parallel.DistributedDataParallel(model.to(device), **options)
+    for step in range(3):
+        generator = torch.Generator().manual_seed(100 * step + RANK)
+        real, made = torch.randn(2, 6, 8, generator=generator).to(device)
+        (model(made) - model(real)).mean().backward()
+        model(made)
+        yield from (parameter.grad for parameter in model.parameters() if parameter.grad is not None)
+        model.zero_grad()
+
+
 def ddp(device):
+    yield from twice(device)
+    yield from twice(device, find_unused_parameters=True)
     yield from train(device)
     yield from train(device, find_unused_parameters=True)
     yield from train(device, gradient_as_bucket_view=True)

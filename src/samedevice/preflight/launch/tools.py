@@ -6,6 +6,7 @@ hand.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -54,3 +55,9 @@ TOOLS: dict[str, Tool] = {
     )
 }
 TOOLS["lmf"] = TOOLS["llamafactory-cli"]
+
+
+def begins_tool(words: Sequence[str]) -> bool:
+    """Whether words begin with an installed program that is known, and with what trains."""
+    tool = TOOLS.get(words[0]) if words else None
+    return tool is not None and words[1:2] != () and words[1] in tool.verbs

@@ -158,12 +158,15 @@ class Reducer:
         self._forward_work: tuple[Any, bool] | None = None
         self._expects = False
         self._finished = True
+        """No parameter waits for others of its step to be ready."""
         self._counts: dict[int, int] | None = None
         """In a static graph: how often each parameter's hook is called; None until a step has shown it."""
         self._left: dict[int, int] = {}
         self._fired: dict[int, int] = {}
         self._ready: set[int] = set()
         self._used: set[int] = set()
+        self._unused: list[int] = []
+        """What the outputs do not depend on; it counts as ready once a backward pass begins."""
         self._next = 0
         self._results: dict[int, torch.Tensor] = {}
         self._futures: list[Any] = []
@@ -194,29 +197,22 @@ class Reducer:
         """A forward pass with synchronization begins."""
 
     def prepare_for_backward(self, outputs: Sequence[torch.Tensor]) -> None:
-        """A forward pass ended.
-
-        Raises RuntimeError when the step before left parameters without a gradient.
-        """
-        if not self._finished:
-            raise RuntimeError(self._unfinished())
+        """A forward pass ended; several may end before one backward pass, or without any."""
         self._expects = True
-        self._finished = False
         self._ready = set()
         self._used = set()
         self._fired = {}
         self._results = {}
         self._left = dict(self._counts or {})
         self._next = 0
+        self._unused = []
         if self._find_unused and not self._static:
             reached = _reached(outputs)
-            for index, parameter in enumerate(self._parameters):
-                if id(parameter) not in reached:
-                    self._mark(index)
+            self._unused = [
+                index for index, parameter in enumerate(self._parameters) if id(parameter) not in reached
+            ]
         elif self._static and self._counts is not None:
-            for index in range(len(self._parameters)):
-                if index not in self._counts:
-                    self._mark(index)
+            self._unused = [index for index in range(len(self._parameters)) if index not in self._counts]
 
     def _autograd_hook(self, index: int) -> None:
         if not self._expects:
@@ -226,6 +222,9 @@ class Reducer:
             if self._counts is None:
                 self._fired[index] = self._fired.get(index, 0) + 1
                 return
+        while self._unused:
+            self._mark(self._unused.pop(0))
+        if self._static:
             self._left[index] = self._left.get(index, 1) - 1
             if self._left[index] > 0:
                 return
@@ -240,6 +239,7 @@ class Reducer:
                 "that multiple autograd "
                 "engine  hooks have fired for this particular parameter during this iteration."
             )
+        self._finished = False
         self._ready.add(index)
         while self._next < len(self._buckets) and all(
             each in self._ready for each in self._buckets[self._next]
@@ -355,6 +355,11 @@ class Reducer:
     # -- what DistributedDataParallel asks for besides
 
     def _rebuild_buckets(self) -> bool:
+        """A forward pass begins; buckets keep their order.
+
+        Raises RuntimeError when the step before left parameters without a gradient.
+        """
+        self._check_reducer_finalized()
         return False
 
     def _push_all_rebuilt_params(self) -> None:

@@ -183,6 +183,7 @@ def abstract(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         if "generator" in kwargs:
             kwargs["generator"] = None
     shapes = _SHAPES.get(op.func)
+    plain.load_compiler()
     try:
         return op.func(*args, **kwargs) if shapes is None else shapes(*args, **kwargs)
     except AssertionError as error:  # some meta functions in Python assert what kernels check
