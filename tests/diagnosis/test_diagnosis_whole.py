@@ -34,11 +34,20 @@ class Later:
         self.mixer = Mixer()
 
 
+class Tower:
+    def __init__(self):
+        self.mixer = Mixer()
+        self.layers = [Later()]
+
+
 class Parent(Base):
     prefix = "model"
 {given}
 
 class Model(Parent):
+    def __init__(self):
+        self.mixer = Mixer()
+
     def forward(self, x):
         for layer in self.layers:
             x = layer(x)
@@ -148,6 +157,18 @@ def test_layers_that_have_the_failing_part_in_common_are_named_together(failing)
         (line,) = [each for each in added.splitlines() if each.startswith("+    ")]
         assert sorted(re.findall(r'"(\w+)"', line)) == ["Later", "Layer"]
     assert f"+{LINE.rstrip()}" in judge(failing()).fixes[0].diff.splitlines(), "the layer itself fails"
+
+
+def test_a_block_of_another_file_than_the_list_is_named_itself(failing, tmp_path):
+    event = failing()
+    at = tmp_path / "site-packages" / "lib" / "models" / "blocks.py"
+    at.write_text("class Apart:\n    def forward(self, x):\n        return x + self.first(x)\n", "utf-8")
+    both = ("cuda:0", "cuda:1")
+    block, around = Running("wrap.apart", "Apart", None, (), both), Running("wrap", "Layer", None, (), both)
+    model = Running("Model", "Model", "cuda:0", (), both)
+    place = Place(str(at), 3, "forward", "return x + self.first(x)", "x + self.first(x)")
+    event = replace(event, at=place, stack=(*event.stack, place), running=(block, around, model))
+    assert '+    _no_split_modules = ["Apart"]' in judge(event).fixes[0].diff.splitlines()
 
 
 def parametrized(failing, weights):

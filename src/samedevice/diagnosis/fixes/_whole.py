@@ -30,12 +30,13 @@ def whole_class_fix(failure: Failure, script: Script | None, by_hand: bool) -> F
         return None
     if block is failure.cut and 2 * block.repeated >= failure.event.running[-1].repeated > 0:
         return None  # half of the model's layers: a tower, which must stay divisible
-    found = list(_models(failure, block))
+    sources = _sources(failure)
+    found = list(_models(failure, block, sources))
     if not found:
         return None
     source, chain = found[-1]
-    block = _of_the_library(failure, block, source)
-    names = [block.kind, *_alike(source, failure.event.running[0].kind, block.kind)]
+    block = _of_the_library(failure, block, sources)
+    names = [block.kind, *_alike(source, failure.event.running[0].kind, block.kind, chain[-1])]
     owner, changed = _with_names(source, chain, names)
     diff = None if changed is None else script_diff(source, changed)
     if owner is None or diff is None:
@@ -46,21 +47,27 @@ def whole_class_fix(failure: Failure, script: Script | None, by_hand: bool) -> F
     return Fix(title, "check", diff, source.file)
 
 
-def _of_the_library(failure: Failure, block: Running, source: Script) -> Running:
-    """The block, or the module around it that a class of the model's file made: what torch makes of a layer
-    that is parametrized has a name that no list knows.
+def _sources(failure: Failure) -> list[Script]:
+    files = dict.fromkeys(place.file for place in (*failure.event.stack, failure.event.at))
+    return [source for file in files if (source := Script.read(file)) is not None]
+
+
+def _of_the_library(failure: Failure, block: Running, sources: list[Script]) -> Running:
+    """The block, or the module around it whose class stands in a file of the library: what torch makes of a
+    layer that is parametrized has a name that no list knows.
     """
     running = failure.event.running
     around = running[running.index(block) : -1]
-    return next((each for each in around if source.classes_of(each.kind)), block)
+    written = (each for each in around if any(source.classes_of(each.kind) for source in sources))
+    return next(written, block)
 
 
-def _models(failure: Failure, block: Running) -> Iterator[tuple[Script, list[ast.ClassDef]]]:
+def _models(
+    failure: Failure, block: Running, sources: list[Script]
+) -> Iterator[tuple[Script, list[ast.ClassDef]]]:
     """The outermost running module and the parts down to the block that have such a list as it has, each with
     the classes of its file that it stands on; what stands below a module without a list is not asked.
     """
-    files = dict.fromkeys(place.file for place in (*failure.event.stack, failure.event.at))
-    sources = [source for file in files if (source := Script.read(file)) is not None]
     for module in reversed(failure.event.running):
         if module is block:
             return
@@ -124,17 +131,20 @@ def _file_of(here: Path, statement: ast.ImportFrom) -> Path | None:
     return next((each for each in (path.with_suffix(".py"), path / "__init__.py") if each.is_file()), None)
 
 
-def _alike(source: Script, failing: str, block: str) -> list[str]:
+def _alike(source: Script, failing: str, block: str, model: ast.ClassDef) -> list[str]:
     """The other classes of the file that make the failing module as the block does: the layers of a decoder
-    beside those of its encoder fail at the same line.
+    beside those of its encoder fail at the same line. What makes such layers, and models, stay divisible.
     """
-    makers = [
-        node.name
-        for node in ast.walk(source.tree)
+    if failing == block:
+        return []
+    made = {
+        node.name: {_name(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
+        for node in source.tree.body
         if isinstance(node, ast.ClassDef)
-        and any(isinstance(each, ast.Call) and _name(each.func) == failing for each in ast.walk(node))
-    ]
-    return [name for name in makers if name != block] if block in makers else []
+    }
+    makers = [name for name, parts in made.items() if failing in parts]
+    others = [name for name in makers if name != block and made[name].isdisjoint(makers)]
+    return [name for name in others if model not in source.classes_of(name)] if block in makers else []
 
 
 def _name(node: ast.expr) -> str | None:
