@@ -190,6 +190,27 @@ CASES = {
         print(layer(torch.randn(3, 8, device="cuda:0")).shape)
         """,
     ),
+    "what two parts of a pipeline computed, each on its own GPU": (
+        ("embedding-streams-on-different-devices",),
+        "embeds_list",
+        """
+        class Pipeline:
+            def __init__(self, first, second):
+                self.first, self.second = first, second
+
+            def encode(self, ids):
+                embeds_list = []
+                for encoder in (self.first, self.second):
+                    embeds = encoder(ids.to(next(encoder.parameters()).device))
+                    embeds_list.append(embeds)
+                return torch.concat(embeds_list, dim=-1)
+        """,
+        """
+        longer = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 4))
+        pipeline = kit.Pipeline(nn.Embedding(9, 4).to("cuda:1"), longer.to("cuda:0"))
+        print(pipeline.encode(torch.zeros(2, 3, dtype=torch.long)).shape)
+        """,
+    ),
 }
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from samedevice.diagnosis import judge
@@ -13,10 +16,28 @@ MODEL = """\
 from ..base import Base
 
 
+class Mixer:
+    pass
+
+
 class Layer:
+    def __init__(self):
+        self.mixer = Mixer()
+
     def forward(self, x):
         y = self.first(x)
         return x + y
+
+
+class Later:
+    def __init__(self):
+        self.mixer = Mixer()
+
+
+class Tower:
+    def __init__(self):
+        self.mixer = Mixer()
+        self.layers = [Later()]
 
 
 class Parent(Base):
@@ -24,6 +45,9 @@ class Parent(Base):
 {given}
 
 class Model(Parent):
+    def __init__(self):
+        self.mixer = Mixer()
+
     def forward(self, x):
         for layer in self.layers:
             x = layer(x)
@@ -116,11 +140,115 @@ def test_nothing_is_named_twice_or_where_no_base_reads_a_list(failing):
 
 def test_the_layer_of_a_list_is_named_and_no_part_of_it(failing):
     both = ("cuda:0", "cuda:1")
-    part = Running("layers.0.mixer", "Mixer", None, (), both)
+    part = Running("layers.0.first", "First", None, (), both)
     layer = Running("layers.0", "Layer", None, (), both)
     model = Running("Model", "Model", "cuda:0", (), both, repeated=2)
     first = judge(failing(running=(part, layer, model))).fixes[0]
     assert f"+{LINE.rstrip()}" in first.diff.splitlines()
+
+
+def test_layers_that_have_the_failing_part_in_common_are_named_together(failing):
+    both = ("cuda:0", "cuda:1")
+    part = Running("layers.0.mixer", "Mixer", None, (), both)
+    layer = Running("layers.0", "Layer", None, (), both)
+    model = Running("Model", "Model", "cuda:0", (), both, repeated=2)
+    for given in ("", '    _no_split_modules = ["Later"]\n'):
+        added = judge(failing(given, (part, layer, model))).fixes[0].diff
+        (line,) = [each for each in added.splitlines() if each.startswith("+    ")]
+        assert sorted(re.findall(r'"(\w+)"', line)) == ["Later", "Layer"]
+    assert f"+{LINE.rstrip()}" in judge(failing()).fixes[0].diff.splitlines(), "the layer itself fails"
+
+
+def test_a_block_of_another_file_than_the_list_is_named_itself(failing, tmp_path):
+    event = failing()
+    at = tmp_path / "site-packages" / "lib" / "models" / "blocks.py"
+    at.write_text("class Apart:\n    def forward(self, x):\n        return x + self.first(x)\n", "utf-8")
+    both = ("cuda:0", "cuda:1")
+    block, around = Running("wrap.apart", "Apart", None, (), both), Running("wrap", "Layer", None, (), both)
+    model = Running("Model", "Model", "cuda:0", (), both)
+    place = Place(str(at), 3, "forward", "return x + self.first(x)", "x + self.first(x)")
+    event = replace(event, at=place, stack=(*event.stack, place), running=(block, around, model))
+    assert '+    _no_split_modules = ["Apart"]' in judge(event).fixes[0].diff.splitlines()
+
+
+def parametrized(failing, weights):
+    """A convolution with parametrized weights, in a layer that is in no list."""
+    both = ("cuda:0", "cuda:1")
+    conv = Running("layer.conv", "ParametrizedConv1d", None, (), both)
+    layer = Running("layer", "Layer", None, (), both)
+    model = Running("Model", "Model", "cuda:0", (), both)
+    event = failing(running=(conv, layer, model))
+    operands = (
+        replace(event.operands[0], name="input"),
+        Operand("weight", weights, (2,), "float32", lineage=(own("layer.conv.weight.original1", weights),)),
+        Operand("bias", "cuda:0", (2,), "float32", parameter="layer.conv.bias", role="parameter"),
+    )
+    return replace(event, op="aten.convolution.default", operands=operands)
+
+
+def own(name, device):
+    return Decision("placed", device, None, name=name)
+
+
+def test_weights_of_one_layer_on_two_gpus_are_a_cut_and_the_class_of_the_library_is_named(failing):
+    finding = judge(parametrized(failing, "cuda:1"))
+    assert (finding.cause, finding.confidence) == ("block-split-across-devices", "likely")
+    assert f"+{LINE.rstrip()}" in finding.fixes[0].diff.splitlines()
+    assert judge(parametrized(failing, "cuda:0")).cause != "block-split-across-devices"
+
+
+def test_a_mask_beside_what_a_cut_part_computed_is_of_the_cut(failing):
+    event = failing()
+    mask = Operand("mask", "cuda:0", (2,), "bool", local="y", argument="y")
+    masked = replace(event, op="aten.masked_fill.Scalar", operands=(event.operands[1], mask))
+    assert judge(masked).cause == "block-split-across-devices"
+
+
+def test_the_buffer_of_a_cut_layer_that_no_key_reaches_stays_with_its_layer(failing):
+    event = failing()
+    buffer = Operand("other", "cpu", (2,), "float32", parameter="layers.0.bias", role="buffer", local="y")
+    finding = judge(replace(event, operands=(event.operands[0], buffer)))
+    assert finding.cause == "device-map-incomplete-or-wrong"
+    assert f"+{LINE.rstrip()}" in finding.fixes[0].diff.splitlines()
+
+
+def test_other_weights_of_a_spread_model_that_the_line_reads_come_along(tmp_path):
+    file = tmp_path / "site-packages" / "lib" / "model.py"
+    file.parent.mkdir(parents=True)
+    line = "y = y * self.scale + self.shift - self.steps"
+    file.write_text(
+        "class Model:\n"
+        "    def __init__(self):\n"
+        "        self.scale = nn.Parameter(torch.ones(2))\n"
+        "        self.shift = nn.Parameter(torch.ones(2))\n"
+        "        self.steps = 3\n\n"
+        "    def forward(self, x):\n"
+        "        y = self.layers(x)\n"
+        f"        {line}\n",
+        "utf-8",
+    )
+    at = Place(str(file), 9, "forward", line, "y * self.scale")
+    computed = Operand(
+        "self", "cuda:1", (2,), "float32", local="y", lineage=placed("cuda:1", "layers.1.bias")
+    )
+    scale = Operand("other", "cuda:0", (2,), "float32", "scale", role="parameter", local="self.scale")
+    for homes, added in ((("cuda:0",), True), (("cuda:0", "cuda:1"), False)):
+        model = Running("Model", "Model", "cuda:0", homes, ("cuda:0", "cuda:1"))
+        event = Event(
+            EventKind.MISMATCH,
+            "aten.mul.Tensor",
+            "found two",
+            at,
+            None,
+            "Model",
+            (computed, scale),
+            stack=(at,),
+            running=(model,),
+            device_map={"layers.1": "cuda:1", "scale": "cuda:0"},
+        )
+        diff = judge(event).fixes[0].diff
+        assert "self.scale.to(y.device)" in diff
+        assert ("self.shift.to(y.device) - self.steps" in diff) is added
 
 
 def test_a_model_that_a_map_spreads_is_no_block(failing):

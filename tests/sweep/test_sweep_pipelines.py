@@ -140,6 +140,43 @@ def test_a_choice_of_classes_by_name_is_a_part():
     assert isinstance(part.build(), Plan)
 
 
+def test_a_part_that_may_be_any_model_is_a_plain_one():
+    base = pytest.importorskip("transformers").PreTrainedModel
+
+    class Free(Pipeline):
+        def __init__(self, encoder: object) -> None:
+            pass
+
+    Free.__init__.__annotations__["encoder"] = base
+    (part,) = parts_of(Free)
+    assert isinstance(part.build(), base)
+
+
+def test_a_tokenizer_that_reads_a_vocabulary_gets_a_file_of_letters():
+    reader = pytest.importorskip("sentencepiece").SentencePieceProcessor
+    base = pytest.importorskip("transformers").PreTrainedTokenizerBase
+
+    class Reads(base):
+        def __init__(self, vocab_file, model_max_length):
+            self.pieces = reader(model_file=vocab_file).EncodeAsPieces("ab")
+
+        def __call__(self, text):
+            return text
+
+        pad_token = chat_template = "pad"
+
+        def add_tokens(self, *_, **__):
+            return 0
+
+    class Reading(Pipeline):
+        def __init__(self, tokenizer: Reads) -> None:
+            pass
+
+    Reading.__init__.__annotations__["tokenizer"] = Reads
+    (part,) = parts_of(Reading)
+    assert part.build().pieces[-2:] == ["a", "b"]
+
+
 def test_what_cannot_be_made_is_the_reason():
     class Odd(Pipeline):
         def __init__(self, thing: SimpleNamespace) -> None:
@@ -157,6 +194,23 @@ def test_sizes_change_until_a_run_ends():
     assert given["height"] == 64, "the next size of a picture was tried"
     assert given["max_sequence_length"] == 64
     assert "latents" not in given
+
+
+def test_a_field_that_only_checkpoints_have_is_made_up():
+    class EncoderConfig:
+        def __init__(self, values):
+            vars(self).update(values)
+
+    def encoder(values):
+        config = EncoderConfig(values)
+        return Encoder(config.hidden_size) if config.rotates else Encoder()
+
+    parts = [
+        Part("encoder", encoder, {"hidden_size": 8}),
+        Part("head", lambda values: Head(**values), {"cross_attention_dim": 16}),
+    ]
+    pipeline, _ = fitted(fitting(Quiet, parts))
+    assert pipeline.encoder.table.embedding_dim == 8
 
 
 def test_what_never_runs_has_the_last_reason():

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
+_MOST_PARTS = 400
+
 
 def tensors_reached(
     value: Any, path: str, depth: int, most: int | None = None
@@ -33,6 +35,19 @@ def tensors_reached(
             parts = ((f"{path}.{name}", part) for name, part in _attributes(value).items())
         for where, part in list(islice(parts, most)):
             yield from tensors_reached(part, where, depth - 1, most)
+
+
+def parts_held(value: Any) -> list[Any]:
+    """What a list, a mapping or a plain object holds itself; a module, a class and a tensor hold nothing."""
+    import torch
+
+    kind = type(value)
+    if issubclass(kind, (torch.Tensor, torch.nn.Module, type)):
+        return []
+    if issubclass(kind, Mapping):
+        return list(islice(value.values(), _MOST_PARTS))
+    parts = value if issubclass(kind, (list, tuple)) else _attributes(value).values()
+    return list(islice(parts, _MOST_PARTS))
 
 
 def _attributes(value: Any) -> Mapping[str, Any]:

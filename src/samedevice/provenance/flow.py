@@ -87,6 +87,8 @@ class Flow:
 
     def __init__(self, stack: Sequence[Place]) -> None:
         self._frames = _frames(stack)
+        self._roots: dict[str, frozenset[Root]] = {}
+        """What was followed already: most questions are about the same few operands."""
 
     def filled(self) -> frozenset[str]:
         """What the failing function writes into by an index, as it is written."""
@@ -181,7 +183,13 @@ class Flow:
 
     def roots(self, expression: ast.expr | str) -> frozenset[Root]:
         """What an expression of the failing statement comes from, followed to the outermost call."""
-        node = _expression(expression) if isinstance(expression, str) else expression
+        if not isinstance(expression, str):
+            return self._followed(expression)
+        if expression not in self._roots:
+            self._roots[expression] = self._followed(_expression(expression))
+        return self._roots[expression]
+
+    def _followed(self, node: ast.expr | None) -> frozenset[Root]:
         if node is None or not self._frames:
             return frozenset()
         found = _Walk(self).of(node, self.at(0))
@@ -558,9 +566,9 @@ class _Walk:
         ):
             self.turned = True
         found = self.of_given(given, here)
-        for each in () if here.statement is None else expressions_of(here.statement):
-            if isinstance(each, ast.comprehension) and name in set(names_in(each.target)):
-                found |= self.of(each.iter, here)
+        for loop in () if here.statement is None else _comprehensions(here.statement):
+            if name in set(names_in(loop.target)):
+                found |= self.of(loop.iter, here)
         if frame.function is not None and name in _parameters(frame.function):
             if not replaces(name, frame.scope, here.statement):
                 found |= self.of_parameter(name, here)
@@ -589,6 +597,11 @@ class _Walk:
             return {here.root("argument", function, name)}
         value, depth = above
         return self.of(value, self.flow.at(depth))
+
+
+@lru_cache(maxsize=1024)
+def _comprehensions(statement: ast.stmt) -> tuple[ast.comprehension, ...]:
+    return tuple(each for each in expressions_of(statement) if isinstance(each, ast.comprehension))
 
 
 # -- frames

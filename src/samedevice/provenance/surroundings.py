@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from samedevice.events import Running
-from samedevice.provenance._reach import tensors_reached
+from samedevice.provenance._reach import parts_held, tensors_reached
 from samedevice.provenance._variables import variables_of
 from samedevice.provenance.assignments import ADDS
 from samedevice.provenance.dispatch import device_map_of, hook_device
@@ -152,6 +152,17 @@ def modules_held(frames: Iterable[FrameType]) -> list[torch.nn.Module]:
         for value in variables_of(frame).values():
             if isinstance(value, torch.nn.Module) and not any(value is known for known in found):
                 found.append(value)
+    return found[:_HELD_LIMIT]
+
+
+def modules_within(frames: Iterable[FrameType]) -> list[torch.nn.Module]:
+    """Modules that lists and objects in the variables of `frames` hold: the parts of a pipeline."""
+    found: list[torch.nn.Module] = []
+    for frame in frames:
+        for value in variables_of(frame).values():
+            for part in parts_held(value):
+                if isinstance(part, torch.nn.Module) and not any(part is known for known in found):
+                    found.append(part)
     return found[:_HELD_LIMIT]
 
 

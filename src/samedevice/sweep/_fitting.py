@@ -227,6 +227,7 @@ class _Watch:
 def _moves(fitting: Fitting, now: Try, failure: Failure) -> Iterator[Try]:
     """What may mend a failure, the likeliest first."""
     yield from _sizes(fitting, now, failure)
+    yield from _said_by_checkpoints(fitting, now, failure)
     for left_out in sorted(now.without):
         yield replace(now, without=now.without - {left_out})
     if now.without:
@@ -256,6 +257,20 @@ def _sizes(fitting: Fitting, now: Try, failure: Failure) -> Iterator[Try]:
                 if failure.module and not _is_mended(part, values, failure.module, came):
                     continue
                 yield replace(now, values={**now.values, part.name: values})
+
+
+_ABSENT = re.compile(r"'(\w*Config)' object has no attribute '(\w+)'")
+
+
+def _said_by_checkpoints(fitting: Fitting, now: Try, failure: Failure) -> Iterator[Try]:
+    """A field that a model reads and that its configuration has no default for, as true and as false."""
+    absent = _ABSENT.search(failure.reason)
+    for part in fitting.parts if absent else ():
+        if absent and part.values and absent[2] not in now.values[part.name]:
+            for said in (True, False):
+                yield replace(
+                    now, values={**now.values, part.name: {**now.values[part.name], absent[2]: said}}
+                )
 
 
 _DEPTHS = (4, 8, 16, 32, 64, 128, 9, 12, 3)

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import string
+import tempfile
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import EnumMeta
+from pathlib import Path
 from typing import Any
 
 from samedevice.sweep._case import Untried
 from samedevice.sweep._small import at_most
-from samedevice.sweep._tiny import tiny, tiny_part, tokens
+from samedevice.sweep._tiny import plain_model, tiny, tiny_part, tokens
 
 _LENGTH = 77
 """Most tokens of a text."""
@@ -111,7 +114,9 @@ def _of_class(name: str, wanted: Any) -> Part | None:
     if bases & {"ImageProcessingMixin", "FeatureExtractionMixin", "BaseImageProcessor"}:
         wanted()
         return Part(name, lambda _: wanted())
-    if "PreTrainedModel" in bases and wanted.__name__ != "PreTrainedModel":
+    if wanted.__name__ == "PreTrainedModel":  # any will do
+        wanted = getattr(importlib.import_module("transformers"), plain_model())
+    if "PreTrainedModel" in bases:
         concrete = _concrete(wanted)
         values = tiny(concrete.config_class().to_dict())
         return Part(
@@ -193,9 +198,13 @@ def _tokenizer(wanted: Any) -> Any:
     if not hasattr(wanted, "pad_token"):  # a choice of tokenizers, of which any will do
         return plain_tokenizer()
     first: Exception | None = None
-    for values in ({"vocab": numbers, "merges": []}, {"vocab": numbers}, {"vocab": scores}, {}):
+    forms: tuple[dict[str, Any], ...] = (
+        {"vocab": numbers, "merges": []}, {"vocab": numbers}, {"vocab": scores}, {}, {"vocab_file": _letters}
+    )  # fmt: skip
+    for values in forms:
         try:
-            made = wanted(**values, model_max_length=_LENGTH)
+            given = {name: value() if callable(value) else value for name, value in values.items()}
+            made = wanted(**given, model_max_length=_LENGTH)
             made("a")
         except Exception as error:  # it wants another form
             first = first or error
@@ -206,6 +215,16 @@ def _tokenizer(wanted: Any) -> Any:
         made.chat_template = _TEMPLATE
         return made
     raise first or Untried("no vocabulary")
+
+
+def _letters() -> str:
+    """A file of a vocabulary of letters, as SentencePiece has it."""
+    trainer = importlib.import_module("sentencepiece").SentencePieceTrainer
+    path = Path(tempfile.mkdtemp(prefix="samedevice-sweep-")) / "tokenizer.model"
+    with path.open("wb") as file:
+        letters = iter([" ".join(string.ascii_letters)])
+        trainer.train(sentence_iterator=letters, model_writer=file, model_type="char", minloglevel=2)
+    return str(path)
 
 
 def plain_tokenizer() -> Any:

@@ -28,6 +28,12 @@ def tokens() -> Mapping[str, list[str]]:
     return found
 
 
+def plain_model() -> str:
+    """The class of transformers that stands in where a part may be any model."""
+    found: str = read_table(_TABLE)["plain"]["model"]
+    return found
+
+
 def _row_of(name: Any) -> FieldRow | None:
     return field_row(_TABLE, name) if isinstance(name, str) else None
 

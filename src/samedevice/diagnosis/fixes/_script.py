@@ -111,12 +111,17 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
             found = [fix for fix in found if fix.safety == "safe" or fix.file is not None]
         fixes = _beside(fixes, found)
     fixes = _map_first(failure, script, [_checked(fix, script) for fix in fixes])
-    if verdict.cause == "block-split-across-devices":
+    if verdict.cause == "block-split-across-devices" or _left_by_a_cut(failure, verdict):
         by_hand = script is not None and not isinstance(map_argument(script), ast.Constant)
         whole = whole_class_fix(failure, script, by_hand)
         fixes = [*([] if whole is None else [whole]), *fixes]
     unique = {(fix.title, fix.diff): fix for fix in fixes}
     return tuple(unique.values())[:4]
+
+
+def _left_by_a_cut(failure: Failure, verdict: Verdict) -> bool:
+    """Whether a map reaches parts of the running module, and not the buffer that this owns itself."""
+    return verdict.cause == "device-map-incomplete-or-wrong" and failure.cut_here
 
 
 def _map_first(failure: Failure, script: Script | None, fixes: list[Fix[Phrase]]) -> list[Fix[Phrase]]:
@@ -1033,12 +1038,48 @@ def _used(failure: Failure, script: Script, operand: Operand) -> list[Fix[Phrase
         return []  # the weights belong on the GPU; a result on the host would fail at the next statement
     if node.lineno < at.line and at.call and script.expression(at) is None:
         return []
-    diff = script_diff(script, moved(script, node, target.text))
+    diff = script_diff(script, _moved_with_others(failure, script, operand, node, target.text))
     sure = target.derived and unites(failure, operand)
     if diff is None or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
         return []
     shown = _shown(script, node, operand)
     return [Fix(Phrase("fix.at-use", operand=shown, target=target.text), "safe" if sure else "check", diff)]
+
+
+def _moved_with_others(
+    failure: Failure, script: Script, operand: Operand, node: ast.expr, target: str
+) -> str:
+    """The source with an operand moved; of a weight that a spread module owns itself, with its other weights
+    that the line reads.
+    """
+    names = _own_weights(failure, script) if operand.role and failure.dispatched else frozenset()
+    line = script.statement(failure.event.at)
+    beside = [
+        each
+        for each in (ast.walk(line) if names and line is not None else ())
+        if isinstance(each, ast.Attribute)
+        and isinstance(each.ctx, ast.Load)
+        and script.text(each) in names
+        and each is not node
+    ]
+    source = script.source
+    for each in sorted([node, *beside], key=lambda part: (part.lineno, part.col_offset), reverse=True):
+        source = moved(Script(script.file, source), each, target)
+    return source
+
+
+def _own_weights(failure: Failure, script: Script) -> frozenset[str]:
+    """The parameters of the running module itself, as its class writes them, where they are on one device."""
+    here = failure.event.running[0] if failure.event.running else None
+    if here is None or len(here.own) != 1:
+        return frozenset()
+    return frozenset(
+        script.text(each.targets[0])
+        for kind in script.classes_of(here.kind)
+        for each in ast.walk(kind)
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call)
+        if called(each.value) == "Parameter"
+    )
 
 
 def _of_host(failure: Failure) -> list[Operand]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes._edit import script_diff, swapped, with_item, with_line_after
 from samedevice.diagnosis.fixes._source import Script
+from samedevice.events import Running
 from samedevice.findings import Fix
 from samedevice.messages import Phrase
 
@@ -29,28 +30,46 @@ def whole_class_fix(failure: Failure, script: Script | None, by_hand: bool) -> F
         return None
     if block is failure.cut and 2 * block.repeated >= failure.event.running[-1].repeated > 0:
         return None  # half of the model's layers: a tower, which must stay divisible
-    found = list(_models(failure))
+    sources = _sources(failure)
+    found = list(_models(failure, block, sources))
     if not found:
         return None
     source, chain = found[-1]
-    owner, changed = _with_name(source, chain, block.kind)
+    block = _of_the_library(failure, block, sources)
+    names = [block.kind, *_alike(source, failure.event.running[0].kind, block.kind, chain[-1])]
+    owner, changed = _with_names(source, chain, names)
     diff = None if changed is None else script_diff(source, changed)
     if owner is None or diff is None:
         return None
-    title = Phrase("fix.whole-class", block=block.kind, owner=owner.name)
+    title = Phrase("fix.whole-class", block=", ".join(names), owner=owner.name)
     if script is None or source.file != script.file:
         title = Phrase("fix.patch", what=title)
     return Fix(title, "check", diff, source.file)
 
 
-def _models(failure: Failure) -> Iterator[tuple[Script, list[ast.ClassDef]]]:
+def _sources(failure: Failure) -> list[Script]:
+    files = dict.fromkeys(place.file for place in (*failure.event.stack, failure.event.at))
+    return [source for file in files if (source := Script.read(file)) is not None]
+
+
+def _of_the_library(failure: Failure, block: Running, sources: list[Script]) -> Running:
+    """The block, or the module around it whose class stands in a file of the library: what torch makes of a
+    layer that is parametrized has a name that no list knows.
+    """
+    running = failure.event.running
+    around = running[running.index(block) : -1]
+    written = (each for each in around if any(source.classes_of(each.kind) for source in sources))
+    return next(written, block)
+
+
+def _models(
+    failure: Failure, block: Running, sources: list[Script]
+) -> Iterator[tuple[Script, list[ast.ClassDef]]]:
     """The outermost running module and the parts down to the block that have such a list as it has, each with
     the classes of its file that it stands on; what stands below a module without a list is not asked.
     """
-    files = dict.fromkeys(place.file for place in (*failure.event.stack, failure.event.at))
-    sources = [source for file in files if (source := Script.read(file)) is not None]
     for module in reversed(failure.event.running):
-        if module is failure.block:
+        if module is block:
             return
         for source in sources:
             chain = source.classes_of(module.kind)
@@ -112,22 +131,45 @@ def _file_of(here: Path, statement: ast.ImportFrom) -> Path | None:
     return next((each for each in (path.with_suffix(".py"), path / "__init__.py") if each.is_file()), None)
 
 
-def _with_name(
-    source: Script, chain: list[ast.ClassDef], name: str
+def _alike(source: Script, failing: str, block: str, model: ast.ClassDef) -> list[str]:
+    """The other classes of the file that make the failing module as the block does: the layers of a decoder
+    beside those of its encoder fail at the same line. What makes such layers, and models, stay divisible.
+    """
+    if failing == block:
+        return []
+    made = {
+        node.name: {_name(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
+        for node in source.tree.body
+        if isinstance(node, ast.ClassDef)
+    }
+    makers = [name for name, parts in made.items() if failing in parts]
+    others = [name for name in makers if name != block and made[name].isdisjoint(makers)]
+    return [name for name in others if model not in source.classes_of(name)] if block in makers else []
+
+
+def _name(node: ast.expr) -> str | None:
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def _with_names(
+    source: Script, chain: list[ast.ClassDef], names: list[str]
 ) -> tuple[ast.ClassDef | None, str | None]:
-    """The class that has the list, and the source in which the list has a name more."""
+    """The class that has the list, and the source in which the list has more names, of which the first is
+    new.
+    """
     listed = _listed(chain)
+    written = ", ".join(f'"{name}"' for name in names)
     if listed is not None:
         owner, value = listed
         match value:
             case ast.List(elts=known) | ast.Set(elts=known):
-                if any(isinstance(each, ast.Constant) and each.value == name for each in known):
-                    return None, None
-                return owner, with_item(source, value, f'"{name}"')
+                there = [each.value for each in known if isinstance(each, ast.Constant)]
+                new = ", ".join(f'"{name}"' for name in names if name not in there)
+                return (None, None) if names[0] in there else (owner, with_item(source, value, new))
             case ast.Constant(value=None):
-                return owner, swapped(source, value, f'["{name}"]')
+                return owner, swapped(source, value, f"[{written}]")
         return None, None
     owner = chain[-1]
     given = [each for each in owner.body if isinstance(each, (ast.Assign, ast.AnnAssign))]
-    line = f'{_LIST} = ["{name}"]'
+    line = f"{_LIST} = [{written}]"
     return owner, with_line_after(source, given[0], line) if given else None

@@ -111,11 +111,25 @@ def _parts_meet(failure: Failure) -> Hint | None:
                 return Hint(6, _cut(failure, cut), given.name)
     if not failure.dispatched:
         return _split_by_hand(failure, cut, layers)
+    if cut is not None and (own := _own_weights_apart(failure, cut)) is not None:
+        return Hint(6, _cut(failure, cut), own.name)
     if cut is None or failure.op not in _JOINS:
         return None
     odd = next(iter(failure.weights), None) or failure.odd(*failure.event.operands)
     direct = bool(failure.weights and layers) and cut is failure.event.running[0]
     return Hint(5 if direct else 3.5, _cut(failure, cut), odd.name if odd else None)
+
+
+def _own_weights_apart(failure: Failure, cut: Running) -> Operand | None:
+    """One of the weights of a layer, or of what it makes of them, where the map puts these on several GPUs."""
+    own = [each for each in failure.event.operands if _is_weight_of(each, cut)]
+    return failure.odd(*own) if len({each.device for each in own}) > 1 else None
+
+
+def _is_weight_of(operand: Operand, module: Running) -> bool:
+    newest = operand.decision
+    placed = newest.name if newest is not None and newest.kind == "placed" and not newest.inherited else None
+    return (operand.parameter or placed or "").startswith(f"{module.name}.")
 
 
 def _in_the_model(failure: Failure, layers: list[Operand]) -> Hint | None:
@@ -219,7 +233,20 @@ def _away(failure: Failure, layers: list[Operand]) -> Operand | None:
     return away[0] if len(homes) == 1 and len(away) == 1 else None
 
 
-_JOINS = ("add", "add_", "mul", "sub", "div", "cat", "bmm", "mm", "addmm", "where")
+_JOINS = (
+    "add",
+    "add_",
+    "mul",
+    "sub",
+    "div",
+    "cat",
+    "bmm",
+    "mm",
+    "addmm",
+    "where",
+    "masked_fill",
+    "masked_fill_",
+)
 
 
 def _cut(failure: Failure, module: Running) -> Phrase:

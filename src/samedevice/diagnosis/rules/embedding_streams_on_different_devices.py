@@ -66,6 +66,8 @@ def _detect(failure: Failure) -> Hint | None:
                 continue
             if failure.of_cut(one) and failure.of_cut(other):
                 continue  # parts of one block
+            if _between_models(failure) and failure.of_one_model(one, other) is False:
+                return Hint(6.5, _two_models(failure, one, other), other.name)
             if failure.related(one, other) is False:
                 return _streams(6.5, failure, failure.odd(other, one) if failure.home else other)
     if failure.weights:
@@ -157,6 +159,18 @@ def _streams(weight: float, failure: Failure, late: Operand | None) -> Hint:
     return Hint(weight, Phrase(key, word=names, op=failure.op), late.name if late else _late(failure))
 
 
+def _between_models(failure: Failure) -> bool:
+    """Whether code of a library joins what it has from models, and neither trains nor chooses tokens."""
+    ends = failure.computes_loss or failure.feeds_backward or failure.chooses_a_token
+    return not failure.event.running and not failure.by_user(failure.event.at) and not ends
+
+
+def _two_models(failure: Failure, one: Operand, other: Operand) -> Phrase:
+    names = {"operand": failure.written(one), "other": failure.written(other)}
+    devices = {"device": one.device, "elsewhere": other.device}
+    return Phrase("rules.embedding-streams-on-different-devices.two-models", **names, **devices)
+
+
 def _mask(failure: Failure, operand: Operand, layers: list[Operand]) -> bool:
     """Whether it tells places, was made from an argument, and is away from what a layer computed."""
     places = operand.dtype == "bool" or (operand.dtype.startswith("int") and failure.op != "index")
@@ -239,6 +253,11 @@ RULE = Rule(
             "zh": "{operand} 在模型接收输入的 {device} 上，与别的 GPU 上的层算出的结果相遇，中间没有 hook",
         },
         "joined": {"en": "{op} joins two streams", "zh": "{op} 把两路特征合并"},
+        "two-models": {
+            "en": "{operand} was computed by one model on {device} and {other} by another model on {elsewhere}, and "
+            "no hook stands between them",
+            "zh": "{operand} 由 {device} 上的一个模型算出，{other} 由 {elsewhere} 上的另一个模型算出，中间没有 hook",
+        },
         "streams": {
             "en": "{op} joins streams ({word}) from two GPUs",
             "zh": "{op} 合并来自两块 GPU 的特征（{word}）",

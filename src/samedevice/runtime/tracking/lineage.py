@@ -87,14 +87,16 @@ class Lineages:
     @property
     def placements(self) -> tuple[Placement, ...]:
         """What put the weights of the modules where they are, each line and device once; none rather than a
-        part of them.
+        part of them. Modules that were made on the host and stayed there are left out.
         """
-        if len(self._groups) > _MOST_PLACEMENTS:
+        sent = {number for number, how, _, device in self._groups if (how, device) != ("created", "cpu")}
+        groups = {key: weights for key, weights in self._groups.items() if key[0] in sent}
+        if len(groups) > _MOST_PLACEMENTS:
             return ()
         return tuple(
             Placement(
                 root=number,
-                kind=how,
+                kind="placed" if how == "moved" else how,  # as the steps of what it computes say
                 device=device,
                 at=resolve(site),
                 count=len(weights),
@@ -103,7 +105,7 @@ class Lineages:
                 born=max(_first_of(decision).order for _, decision in weights),
                 names=tuple(name for name, _ in weights[:_LONGEST]),
             )
-            for (number, how, site, device), weights in self._groups.items()
+            for (number, how, site, device), weights in groups.items()
         )
 
     def of(self, tensor: torch.Tensor, *, placed: bool) -> tuple[Step, ...]:

@@ -26,6 +26,7 @@ from samedevice.provenance.surroundings import (
     keeper,
     modules_held,
     modules_in,
+    modules_within,
     name_of,
     owner_hook,
     parameter_names,
@@ -63,8 +64,7 @@ def event_at(
     """
     own = list(islice(frames.frames(frame, _COMMAND_LINE), _STACK_LIMIT))
     with as_torch():
-        modules = modules_in(outwards(frame))
-        held = modules_held(own)
+        modules, held = modules_in(outwards(frame)), modules_held(own)
         names = parameter_names(modules or held)
         shared = _shared(held) if modules else {}
         spoken = Names(own)
@@ -72,7 +72,8 @@ def event_at(
         at_user = spoken if user is None or user is own[0] else Names([user])
         around = _surroundings(modules)
         given = arguments_of(modules[-1], outwards(frame)) if modules else []
-        lineages = Lineages([*modules, *held], given, len(modules))
+        beside = held if modules else [*held, *modules_within(own)]
+        lineages = Lineages([*modules, *beside], given, len(modules))
         lineages.hold(spoken.states, gradients_reached(own, modules))
         lineages.part(modules[:-1], lambda module: arguments_of(module, outwards(frame)))
         operands = tuple(
