@@ -201,7 +201,6 @@ class Reducer:
         if not self._finished:
             raise RuntimeError(self._unfinished())
         self._expects = True
-        self._finished = False
         self._ready = set()
         self._used = set()
         self._fired = {}
@@ -221,6 +220,7 @@ class Reducer:
     def _autograd_hook(self, index: int) -> None:
         if not self._expects:
             return
+        self._finished = False  # now it has to: a forward pass that nothing follows leaves nothing to wait for
         self._used.add(index)
         if self._static:
             if self._counts is None:
