@@ -26,16 +26,35 @@ def device_at(failure: Failure, script: Script, device: str, line: int) -> str |
     """An expression for a device that is bound at a line of the script; None where nothing in reach is."""
     here = script.scope(line)
     known = [each for each in failure.event.at_hand if each.file == script.file and each.device == device]
-    near = [each for each in known if here is not script.tree and script.scope(each.line) is here]
+    named = _names_in(here) if here is not script.tree else frozenset()
+    near = [
+        each
+        for each in known
+        if named and (script.scope(each.line) is here or (each.kind == "device" and each.name in named))
+    ]
+    statement = next((each for each in script.nodes if _is_at(each, line)), None)
+    beside = frozenset[str]() if statement is None else _names_in(statement)
     for held in (near, known):
         for kind in _KINDS:
-            for each in held:
+            for each in sorted(held, key=lambda hand: hand.name not in beside):  # what the line itself names
                 if each.kind == kind and _means_it(script, each, here, line):
                     return text_of(each)
     if (given := next(_handed_in(script, known, here, line), None)) is not None:
         return given
     chosen = script.imports("torch") and "set_default_device(" in script.source
     return _default(failure, device) if chosen else None
+
+
+def _names_in(node: ast.AST) -> frozenset[str]:
+    """The variables that a node reads."""
+    return frozenset(
+        each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)
+    )
+
+
+def _is_at(node: ast.AST, line: int) -> bool:
+    simple = isinstance(node, ast.stmt) and not hasattr(node, "body")
+    return simple and node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
 def _default(failure: Failure, device: str) -> str | None:

@@ -34,6 +34,7 @@ from samedevice.events import Operand, Place, on_accelerator
 from samedevice.findings import Fix
 from samedevice.messages import Phrase
 from samedevice.provenance.assignments import Given, reaching, statements_around
+from samedevice.provenance.syntax import parsed
 
 _STEPS = 8
 """So many names are followed back."""
@@ -117,12 +118,34 @@ def outlives(failure: Failure, operand: Operand) -> bool:
     """Whether an operand is there before and after the statement runs: it failed again with one decision, or
     an object keeps it.
     """
+    if (operand.local or "").startswith("self.") and operand.kept_by is not None:
+        return True
     tensors = [each for each in failure.event.operands if each.dtype]
     counts = failure.event.decisions
-    if len(counts) == len(tensors) and operand in tensors:
+    if len(counts) == len(tensors) and operand in tensors and not failure.event.also:
         own = counts[tensors.index(operand)]
-        return own == 1 or own < max(counts)  # a few kept ones that come round
+        if own == 1 or own < max(counts):  # a few kept ones that come round
+            return True
+        return _kept_item(failure, operand) is not None
     return operand.kept_by is not None or attribute_of(failure, operand) is not None
+
+
+def _kept_item(failure: Failure, operand: Operand) -> ast.Assign | None:
+    """The statement of the failing function in which the operand's name got an item of what an object keeps:
+    `moment = self.moments[key]`.
+    """
+    name = failure.expression(operand) or ""
+    match parsed(name):
+        case ast.Module(body=[ast.Expr(value=ast.Call(func=ast.Attribute(value=of, attr=method)))]):
+            name = ast.unparse(of) if method.endswith("_") else name  # it was written: `moment.mul_(0.9)`
+    if not name.isidentifier() or not failure.flow.readable:
+        return None
+    frame = failure.flow.frame(0)
+    found = [each for each in reaching(name, frame.scope, frame.statement) if each.replaces]
+    match found:
+        case [Given(statement=ast.Assign(targets=[ast.Name()], value=ast.Subscript(value=of)) as statement)]:
+            return statement if ast.unparse(of).startswith("self.") else None
+    return None
 
 
 def _comes_round(failure: Failure, operand: Operand) -> bool:
@@ -439,6 +462,14 @@ def _before_use(failure: Failure, script: Script, guilty: Operand) -> _Change:
     """The attribute given the moved tensor in a line of its own, in front of the failing statement."""
     name, at = attribute_of(failure, guilty), failure.event.at
     if not script.holds(at):
+        return
+    if (got := _kept_item(failure, guilty)) is not None:
+        own = next((node for node in script.nodes if _same(node, got)), None)
+        target = target_at(failure, script, guilty, got.lineno)
+        if isinstance(own, ast.Assign) and target is not None and target.derived:
+            item = script.text(own.value)
+            line = f"{script.text(own.targets[0])} = {item} = {item}.to({target.text})"
+            yield swapped(script, own, line), Phrase("fix.moved-once", line=line)
         return
     written = failure.expression(guilty) or ""
     if name is not None and "[" in name and written.startswith(name.partition("[")[0] + "["):

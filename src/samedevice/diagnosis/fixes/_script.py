@@ -12,11 +12,13 @@ from pathlib import Path
 from samedevice.diagnosis._failure import FACTORY, Failure, made_text
 from samedevice.diagnosis._kept import kept_beside_parameters
 from samedevice.diagnosis._weigh import Verdict
+from samedevice.diagnosis.fixes._along import along_fix
 from samedevice.diagnosis.fixes._asked import asked_fix
 from samedevice.diagnosis.fixes._at_hand import device_at
 from samedevice.diagnosis.fixes._attached import attached_fix, container_fix, of_weight
 from samedevice.diagnosis.fixes._buffer import buffer_fix, renewed_fix
 from samedevice.diagnosis.fixes._combine import Change, changes_of
+from samedevice.diagnosis.fixes._constructed import constructed_fix, told
 from samedevice.diagnosis.fixes._edit import (
     RANK_MAP,
     grouped,
@@ -98,8 +100,11 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
             keyed_fix(failure, script, guilty)
             or unmoved_fix(failure, script, guilty)
             or asked_fix(failure, script, guilty)
+            or along_fix(failure, script, guilty)
             or lasting_fix(failure, script, guilty)
         )
+        if once is None or once.title.key == "fix.moved-once":
+            once = constructed_fix(failure, script, guilty) or once
     if once is not None and (not fixes or not _decides(fixes[0]) or _nearer(once, fixes[0])):
         fixes = [once, *fixes]
     received = failure.group is not None  # a copy made in the call would receive it, and be lost
@@ -397,12 +402,17 @@ def _to_group(failure: Failure, script: Script | None, guilty: Operand, group: O
     """A tensor of a collective to the GPU of its process group."""
     if not failure.placed_by_user(guilty):
         return []
-    diff = _move(failure, script, guilty, code_of(group.device, failure, script), None)
+    place, hand = guilty.moved or guilty.made, None
+    if script is not None and script.holds(place):
+        hand = device_at(failure, script, group.device, place.line)
+    diff = _move(failure, script, guilty, hand or code_of(group.device, failure, script), None)
     key = "fix.input-to" if guilty.moved is not None or guilty.argument else "fix.made-on"
     return [
         Fix(
             Phrase(
-                key, operand=guilty.argument or failure.written(guilty), device=named(group.device, failure)
+                key,
+                operand=guilty.argument or failure.written(guilty),
+                device=hand or named(group.device, failure),
             ),
             "safe",
             diff,
@@ -548,6 +558,8 @@ def _generator(failure: Failure, script: Script | None, guilty: Operand | None) 
         old.args[0] if old.args else None,
     )
     asked = _asked_device(failure, script, old.lineno) or device_at(failure, script, devices[0], old.lineno)
+    if asked is None and (constructed := told(failure, script, old, devices[0])) is not None:
+        return [constructed]
     if asked is None and is_reusable(script, old.lineno):
         asked = told_by_function(script, old.lineno)
         if asked is None:
@@ -1184,6 +1196,7 @@ _REPAIRS: dict[str, tuple[Repair, ...]] = {
     "adapter-weights-on-other-device": (_adapted, _library),
     "rank-device-not-set": (_chosen,),
     "optimizer-state-on-other-device": (_ordered, _library),
+    "optimizer-built-before-move": (_ordered, _library),
     "metric-state-device": (_metric, _library),
     "data-parallel-replica-device": (_library,),
 }

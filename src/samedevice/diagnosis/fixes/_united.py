@@ -64,9 +64,22 @@ def _gone(finding: Finding[Phrase], with_fix_of: Finding[Phrase]) -> bool:
         return True
     own, other = _decision(finding), _decision(with_fix_of)
     same = own is not None and other is not None and bool(own.order) and own.order == other.order
+    if same and with_fix_of.fixes[0].title.key in _OF_ATTRIBUTE and not _at_decision(with_fix_of):
+        same = bool(_names(finding) & _names(with_fix_of))  # two were computed from one
     return (same or _of_one_module(finding, with_fix_of)) and (
         _at_decision(with_fix_of) or _for_good(with_fix_of)
     )
+
+
+_OF_ATTRIBUTE = ("fix.moved-once", "fix.kept-on")
+"""Changes that move what one attribute holds, whatever else was computed from the same tensor."""
+
+
+def _names(finding: Finding[Phrase]) -> set[str]:
+    """What the blamed tensor is called, and what it was computed from on its device."""
+    blamed = _guilty(finding)
+    parts = () if blamed is None else (each for each in blamed.ingredients if each.device == blamed.device)
+    return {each for each in (blamed and blamed.local, *(part.name for part in parts)) if each}
 
 
 def _of_one_module(finding: Finding[Phrase], other: Finding[Phrase]) -> bool:
