@@ -239,6 +239,7 @@ def refused():
     else:
         raise AssertionError("a model on two GPUs was taken with device_ids")
     broken = nn.parallel.DistributedDataParallel(_Unused(nn.Linear(3, 3)).to(GPU))
+    broken(torch.ones(1, 3, device=GPU))  # no step began: the next forward pass is fine
     broken(torch.ones(1, 3, device=GPU)).sum().backward()
     try:
         broken(torch.ones(1, 3, device=GPU))

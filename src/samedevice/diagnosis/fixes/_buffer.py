@@ -10,7 +10,7 @@ from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes._combine import combined
 from samedevice.diagnosis.fixes._edit import script_diff, swapped, with_line_after, without
 from samedevice.diagnosis.fixes._relocate import relocated
-from samedevice.diagnosis.fixes._source import Script
+from samedevice.diagnosis.fixes._source import Script, called
 from samedevice.diagnosis.fixes._target import partners
 from samedevice.events import Operand, Place
 from samedevice.findings import Fix, Safety
@@ -143,7 +143,9 @@ def _as_buffer(script: Script, attribute: str, kept_by: str, made: Place | None,
             if not given and not _PLACES.search(script.text(method)):
                 return _of_class(script, home, method, attribute)
             if len(given) == 1 and isinstance(given[0].value, ast.Constant):
-                return None  # it is given a tensor later, which a buffer would not keep from its old place
+                # it is given a tensor later, which a buffer would not keep from its old place
+                if given[0].value.value is not None or not _made_with_module(script, home, attribute):
+                    return None
             if len(given) != 1 or (not replica and _PLACES.search(script.text(method))):
                 return None
             target = given[0].targets[0]
@@ -152,6 +154,26 @@ def _as_buffer(script: Script, attribute: str, kept_by: str, made: Place | None,
             kept = f'{owner}.register_buffer("{attribute}", {script.text(given[0].value)}, persistent=False)'
             return script_diff(script, swapped(script, given[0], kept))
     return None
+
+
+def _made_with_module(script: Script, home: ast.ClassDef, attribute: str) -> bool:
+    """Whether only functions that make such a module give it the attribute, before anything can move it."""
+    given = [
+        node
+        for node in script.nodes
+        if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Store)
+    ]
+    makers = {script.scope(each.lineno) for each in given}
+    makers = {each for each in makers if getattr(each, "name", "") != "__init__"}
+    return (
+        bool(makers)
+        and all(
+            any(isinstance(node, ast.Call) and called(node) in ("cls", home.name) for node in ast.walk(maker))
+            for maker in makers
+            if maker is not script.tree
+        )
+        and script.tree not in makers
+    )
 
 
 def _of_class(script: Script, home: ast.ClassDef, init: ast.FunctionDef, attribute: str) -> str | None:

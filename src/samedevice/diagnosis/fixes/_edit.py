@@ -100,6 +100,26 @@ def with_keyword(script: Script, call: ast.Call, name: str, value: str) -> str:
     return _appended(source, call, [*call.args, *call.keywords], f"{name}={value}")
 
 
+def with_parameter(script: Script, function: ast.AST, text: str) -> str | None:
+    """The source in which a function takes one parameter more, behind those that it is given by place; None
+    where others follow them, or there are none.
+    """
+    given = function.args if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
+    if given is None or not given.args or given.vararg or given.kwonlyargs or given.kwarg:
+        return None
+    source = script.source
+    last: list[ast.arg | ast.expr] = [*given.args, *given.defaults]
+    at = max(_end(source, each) for each in last)
+    return f"{source[:at]}, {text}{source[at:]}"
+
+
+def _end(source: str, node: ast.arg | ast.expr) -> int:
+    """Behind a node, and behind parentheses that stand around it."""
+    end = _span(source, node)[1]
+    rest = re.compile(r"\s*\)(?=\s*[,)])").match(source, end) if isinstance(node, ast.expr) else None
+    return end if rest is None else rest.end()
+
+
 def with_entry(script: Script, display: ast.Dict, key: str, value: str) -> str:
     """The source in which a dictionary's display has one entry more, written as its others are."""
     # A `**` has no key.
@@ -284,7 +304,7 @@ def diff_name(file: Path, folder: str | None = None) -> str:
         return file.name
 
 
-def _span(source: str, node: ast.expr | ast.stmt | ast.keyword) -> tuple[int, int]:
+def _span(source: str, node: ast.expr | ast.stmt | ast.keyword | ast.arg) -> tuple[int, int]:
     """Where a node's text begins and ends, in characters; parentheses around it are not its own."""
     assert node.end_lineno is not None
     assert node.end_col_offset is not None

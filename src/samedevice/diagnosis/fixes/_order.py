@@ -17,13 +17,13 @@ def order_fix(script: Script | None) -> Fix[Phrase] | None:
     casts it to where the parameters are.
     """
     found = [] if script is None else list(_late_moves(script)) or list(_late_moves(script, whole=True))
-    if script is None or len(found) != 1:
+    if script is None or not found or any(each[2] is not found[0][2] for each in found):
         return None
-    name, early, late, between = found[0]
+    name, early, late, between = found[0]  # the earliest: what is made of it before the move comes after it
     bound = _bound(between, late, name)
     if not _used(between[1:]) and early not in bound and not _bound(bound, early, name):
         title, changed = (
-            Phrase("fix.move-before-optimizer", model=name),
+            Phrase("fix.move-before-optimizer", model=name, keeper=script.text(early.targets[0])),
             lifted(script, [*bound, late], early),
         )
     elif not _of_script(script, early):
@@ -59,23 +59,23 @@ def _late_moves(
 
 
 def _given_away(statement: ast.stmt, whole: bool) -> Iterator[str]:
-    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], (ast.Name, ast.Attribute)):
         for node in ast.walk(statement.value):
             match node:
-                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="parameters")):
-                    yield name
-                case ast.Call(func=ast.Name(), args=[ast.Name(id=name), *_]) if whole:
-                    yield name
+                case ast.Call(
+                    func=ast.Attribute(value=(ast.Name() | ast.Attribute()) as of, attr="parameters")
+                ):
+                    yield ast.unparse(of)
+                case ast.Call(func=ast.Name(), args=[(ast.Name() | ast.Attribute()) as of, *_]) if whole:
+                    yield ast.unparse(of)
 
 
 def _moves(statement: ast.stmt, name: str) -> bool:
     match statement:
-        case ast.Expr(value=ast.Call() as call) | ast.Assign(targets=[ast.Name()], value=ast.Call() as call):
-            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        case ast.Expr(value=ast.Call() as call) | ast.Assign(targets=[_], value=ast.Call() as call):
+            owner = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else None
             same = not isinstance(statement, ast.Assign) or ast.unparse(statement.targets[0]) == name
-            return (
-                called(call) in ("to", "cuda") and isinstance(owner, ast.Name) and owner.id == name and same
-            )
+            return called(call) in ("to", "cuda") and owner == name and same
     return False
 
 
@@ -93,13 +93,15 @@ def _used(statements: Sequence[ast.stmt]) -> bool:
 
 
 def _bound(statements: Sequence[ast.stmt], late: ast.stmt, name: str) -> list[ast.stmt]:
-    """The statements that give a value to a name that the late one reads."""
-    read = {node.id for node in ast.walk(late) if isinstance(node, ast.Name)} - {name}
+    """The statements that give a value to a name or attribute that the late one reads."""
+    read = {ast.unparse(node) for node in ast.walk(late) if isinstance(node, (ast.Name, ast.Attribute))}
     return [
         each
         for each in statements
         if any(
-            isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in read
+            isinstance(node, (ast.Name, ast.Attribute))
+            and isinstance(node.ctx, ast.Store)
+            and ast.unparse(node) in read - {name}
             for node in ast.walk(each)
         )
     ]

@@ -71,8 +71,15 @@ def _twins_on_device(script: Script, call: ast.Call, target: str) -> str | None:
 def _on_device(script: Script, call: ast.Call, target: str) -> str | None:
     """The source in which a call that chooses a device chooses this one; None when it chooses none."""
     name = called(call)
+    if name == "load":  # what it gives may be more than one tensor
+        chosen = next((keyword for keyword in call.keywords if keyword.arg == "map_location"), None)
+        return (
+            with_keyword(script, call, "map_location", target)
+            if chosen is None
+            else swapped(script, chosen.value, target)
+        )
     device = next((keyword for keyword in call.keywords if keyword.arg == "device"), None)
-    if device is not None and name != "load":
+    if device is not None:
         return swapped(script, device.value, target)
     if isinstance(call.func, ast.Attribute) and name in ("cuda", "cpu"):
         return redirected(script, call, target)

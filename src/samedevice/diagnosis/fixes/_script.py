@@ -12,11 +12,14 @@ from pathlib import Path
 from samedevice.diagnosis._failure import FACTORY, Failure, made_text
 from samedevice.diagnosis._kept import kept_beside_parameters
 from samedevice.diagnosis._weigh import Verdict
+from samedevice.diagnosis.fixes._along import along_fix
 from samedevice.diagnosis.fixes._asked import asked_fix
 from samedevice.diagnosis.fixes._at_hand import device_at
 from samedevice.diagnosis.fixes._attached import attached_fix, container_fix, of_weight
 from samedevice.diagnosis.fixes._buffer import buffer_fix, renewed_fix
+from samedevice.diagnosis.fixes._cached import cached_fix
 from samedevice.diagnosis.fixes._combine import Change, changes_of
+from samedevice.diagnosis.fixes._constructed import constructed_fix, told
 from samedevice.diagnosis.fixes._device_map import entry_fix, map_argument, map_literal
 from samedevice.diagnosis.fixes._edit import (
     RANK_MAP,
@@ -96,16 +99,22 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
     if failure.mismatch and not told:
         once = (
             keyed_fix(failure, script, guilty)
+            or cached_fix(failure, script, guilty)
             or unmoved_fix(failure, script, guilty)
             or asked_fix(failure, script, guilty)
+            or along_fix(failure, script, guilty)
             or lasting_fix(failure, script, guilty)
         )
+        if once is None or once.title.key == "fix.moved-once":
+            once = constructed_fix(failure, script, guilty) or once
     if once is not None and (not fixes or not _decides(fixes[0]) or _nearer(once, fixes[0])):
         fixes = [once, *fixes]
     received = failure.group is not None  # a copy made in the call would receive it, and be lost
     fixes = [_checked(fix, script) for fix in fixes]
     sure = any(fix.diff and fix.safety == "safe" for fix in fixes)
-    if not received and not sure and verdict.cause != "dispatched-model-moved":
+    # A replica meets weights of another one: what it was given is right where it is.
+    of_original = verdict.cause == "data-parallel-replica-device" and (guilty is None or bool(guilty.role))
+    if not received and not sure and verdict.cause != "dispatched-model-moved" and not of_original:
         found = _placed(failure, script, guilty)
         if any(fix.diff for fix in fixes):
             found = [fix for fix in found if fix.safety == "safe" or fix.file is not None]
@@ -165,7 +174,7 @@ def _nearer(fix: Fix[Phrase], other: Fix[Phrase]) -> bool:
     """Whether a fix keeps one tensor for each device, or makes it where it belongs and the other one sends it
     there afterwards.
     """
-    if fix.title.key == "fix.keyed":
+    if fix.title.key in ("fix.keyed", "fix.cached", "fix.sent-along"):
         return True
     return fix.title.key == "fix.made-on" and fix.safety == "safe" and other.title.key == "fix.input-to"
 
@@ -234,7 +243,8 @@ def _to_weight(failure: Failure, script: Script, weight: Operand) -> list[Fix[Ph
     others = partners(failure, weight)
     if not on_accelerator(weight.device) or len(others) != 1 or others[0].role:
         return []
-    return _used(failure, script, others[0])
+    met = others[0]
+    return _used(failure, script, replace(met, local=met.local or failure.expression(met)))
 
 
 def _made(failure: Failure, script: Script, guilty: Operand) -> list[Fix[Phrase]]:
@@ -294,6 +304,9 @@ def fix_at_use(event: Event, operand: str) -> Fix[Phrase] | None:
 
 def _inputs(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """Inputs to the device of the first weight."""
+    if guilty is not None and guilty.role and script is not None and script.holds(failure.event.at):
+        if there := _to_weight(failure, script, guilty):
+            return there
     if guilty is not None and not failure.op.startswith("embedding"):
         return _to_partner(
             failure, script, guilty, "fix.input-to", guilty.local or guilty.argument or guilty.name
@@ -402,12 +415,17 @@ def _to_group(failure: Failure, script: Script | None, guilty: Operand, group: O
     """A tensor of a collective to the GPU of its process group."""
     if not failure.placed_by_user(guilty):
         return []
-    diff = _move(failure, script, guilty, code_of(group.device, failure, script), None)
+    place, hand = guilty.moved or guilty.made, None
+    if script is not None and script.holds(place):
+        hand = device_at(failure, script, group.device, place.line)
+    diff = _move(failure, script, guilty, hand or code_of(group.device, failure, script), None)
     key = "fix.input-to" if guilty.moved is not None or guilty.argument else "fix.made-on"
     return [
         Fix(
             Phrase(
-                key, operand=guilty.argument or failure.written(guilty), device=named(group.device, failure)
+                key,
+                operand=guilty.argument or failure.written(guilty),
+                device=hand or named(group.device, failure),
             ),
             "safe",
             diff,
@@ -424,9 +442,8 @@ def _to_partner(
     """
     source = _source(failure, guilty)
     place = source.moved or source.made
-    target = (
-        target_at(failure, script, guilty, place.line) if script is not None and script.holds(place) else None
-    )
+    anew = script is not None and script.holds(place) and not _renews(script, place)
+    target = target_at(failure, script, guilty, place.line) if anew and place is not None else None
     diff = _move(failure, script, source, target.text, None) if target is not None else None
     if (
         script is not None
@@ -446,6 +463,19 @@ def _to_partner(
         return used
     device = target.title if target is not None else partners(failure, guilty)[0].device
     return [Fix(Phrase(key, operand=operand, device=device), "check", diff)]
+
+
+def _renews(script: Script, place: Place) -> bool:
+    """Whether a statement gives an attribute a value computed from the one it had: the next such value would
+    be computed from two devices.
+    """
+    statement = script.statement(place)
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Attribute):
+        return False
+    kept = script.text(statement.targets[0])
+    return any(
+        script.text(each) == kept for each in ast.walk(statement.value) if isinstance(each, ast.Attribute)
+    )
 
 
 def _source(failure: Failure, guilty: Operand) -> Operand:
@@ -545,6 +575,9 @@ def _generator(failure: Failure, script: Script | None, guilty: Operand | None) 
     ]
     if len(made) != 1 and (sent := _asked_and_sent(failure, script)) is not None:
         return [sent]
+    user = failure.event.user_at
+    if len(made) > 1 and script is not None and script.holds(user):
+        made = [each for each in made if each.lineno <= user.line <= (each.end_lineno or each.lineno)]
     if script is None or len(made) != 1:
         return [Fix(Phrase("fix.generator", device=named(devices[0], failure)), "check")]
     old = made[0]
@@ -553,6 +586,8 @@ def _generator(failure: Failure, script: Script | None, guilty: Operand | None) 
         old.args[0] if old.args else None,
     )
     asked = _asked_device(failure, script, old.lineno) or device_at(failure, script, devices[0], old.lineno)
+    if asked is None and (constructed := told(failure, script, old, devices[0])) is not None:
+        return [constructed]
     if asked is None and is_reusable(script, old.lineno):
         asked = told_by_function(script, old.lineno)
         if asked is None:
@@ -644,13 +679,16 @@ def _loaded(failure: Failure, script: Script | None, guilty: Operand | None) -> 
     if script is not None and script.holds(place):
         target = target_at(failure, script, guilty, place.line)
         for call in script.find(place):
-            if (
-                target is not None
-                and called(call) == "load"
-                and not any(keyword.arg == "map_location" for keyword in call.keywords)
-            ):
-                diff = script_diff(script, with_keyword(script, call, "map_location", target.text))
-                break
+            given = next((each.value for each in call.keywords if each.arg == "map_location"), None)
+            if target is None or called(call) != "load" or (given is not None and not target.derived):
+                continue
+            changed = (
+                with_keyword(script, call, "map_location", target.text)
+                if given is None
+                else swapped(script, given, target.text)
+            )
+            diff = script_diff(script, changed)
+            break
     safety: Safety = (
         "safe"
         if diff is not None and target is not None and target.derived and unites(failure, guilty)
@@ -759,6 +797,9 @@ def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None
         return []
     if (kept := container_fix(failure, script) or attached_fix(failure, script, weight)) is not None:
         return [kept]
+    newest, *before = weight.lineage or (None,)
+    if any(newest and each.name == newest.name and on_accelerator(each.device) for each in before):
+        return []  # it was there, and something took it away again
     made = None if script is None else _made_of(failure, script)
     from_file = weight.decision is not None and weight.decision.kind == "outside"
     if from_file and made is not None and not _LOADS.search(ast.unparse(made)):
@@ -1194,6 +1235,7 @@ _REPAIRS: dict[str, tuple[Repair, ...]] = {
     "adapter-weights-on-other-device": (_adapted, _library),
     "rank-device-not-set": (_chosen,),
     "optimizer-state-on-other-device": (_ordered, _library),
+    "optimizer-built-before-move": (_ordered, _library),
     "metric-state-device": (_metric, _library),
     "data-parallel-replica-device": (_library,),
 }

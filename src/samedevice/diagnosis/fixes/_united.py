@@ -64,9 +64,25 @@ def _gone(finding: Finding[Phrase], with_fix_of: Finding[Phrase]) -> bool:
         return True
     own, other = _decision(finding), _decision(with_fix_of)
     same = own is not None and other is not None and bool(own.order) and own.order == other.order
+    if own is not None and other is not None and own.kind == other.kind == "loaded":
+        if own.at == other.at and _at_decision(with_fix_of):
+            return True  # out of one file
+    if same and with_fix_of.fixes[0].title.key in _OF_ATTRIBUTE and not _at_decision(with_fix_of):
+        same = bool(_names(finding) & _names(with_fix_of))  # two were computed from one
     return (same or _of_one_module(finding, with_fix_of)) and (
         _at_decision(with_fix_of) or _for_good(with_fix_of)
     )
+
+
+_OF_ATTRIBUTE = ("fix.moved-once", "fix.kept-on")
+"""Changes that move what one attribute holds, whatever else was computed from the same tensor."""
+
+
+def _names(finding: Finding[Phrase]) -> set[str]:
+    """What the blamed tensor is called, and what it was computed from on its device."""
+    blamed = _guilty(finding)
+    parts = () if blamed is None else (each for each in blamed.ingredients if each.device == blamed.device)
+    return {each for each in (blamed and blamed.local, *(part.name for part in parts)) if each}
 
 
 def _of_one_module(finding: Finding[Phrase], other: Finding[Phrase]) -> bool:
@@ -181,7 +197,8 @@ def _whole(fixes: Sequence[Fix[Phrase]]) -> Fix[Phrase] | None:
     titles: list[Value] = [*named[:_MOST_NAMED]]
     if len(named) > _MOST_NAMED:
         titles.append(Phrase("note.more", count=len(named) - _MOST_NAMED))
-    title = Phrase("fix.united", count=len(named), fixes=Several(tuple(titles), "clause"))
+    whole = Phrase("fix.united", count=len(named), fixes=Several(tuple(titles), "clause"))
+    title = named[0] if len(named) == 1 and isinstance(named[0], Phrase) else whole
     sure = all(fix.safety == "safe" for fix in different)
     return Fix(title, "safe" if sure else "check", diff, file)
 

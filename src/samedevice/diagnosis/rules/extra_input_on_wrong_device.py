@@ -45,6 +45,7 @@ from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, frameless, line
 from samedevice.events import Operand
 from samedevice.messages import Phrase
 from samedevice.provenance.named_devices import takes_arguments
+from samedevice.provenance.syntax import names_of
 
 
 def _detect(failure: Failure) -> Hint | None:
@@ -118,11 +119,21 @@ def _sent_to_itself(failure: Failure) -> Hint | None:
     return None
 
 
+def _taken_over(failure: Failure, operand: Operand) -> str | None:
+    """The argument of the outermost module's own function that an operand was computed from alone."""
+    roots = failure.flow.roots(failure.expression(operand) or "")
+    of_model = {
+        root.text for root in roots if (root.kind, root.depth) == ("argument", failure.flow.model_depth)
+    }
+    return of_model.pop() if len(roots) == 1 == len(of_model) else None
+
+
 def _handed_in(failure: Failure) -> Hint | None:
     """An argument that the script gave to a library's module, away from what it meets there."""
     for operand in failure.plain:
         away = [other for other in failure.event.operands if other.device != operand.device]
-        argument = operand.from_argument or (None if operand.lineage else operand.argument)
+        argument = operand.from_argument or _taken_over(failure, operand)
+        argument = argument or (None if operand.lineage else operand.argument)
         if not away or argument is None or failure.activation(operand) or failure.made_inside(operand):
             continue
         if failure.at_home(operand) and not failure.left_others(operand):
@@ -191,6 +202,22 @@ def _sent_for_a_hook(failure: Failure) -> Hint | None:
     return None
 
 
+def _enclosed(failure: Failure) -> Hint | None:
+    """What a function that the running model calls back has from the function around it met what it was
+    called with.
+    """
+    for operand in failure.plain if failure.in_model and failure.two_gpus else ():
+        names = names_of(failure.expression(operand) or "")
+        others = [each for each in failure.event.operands if each.device != operand.device]
+        given = all(failure.flow.is_local(failure.expression(each) or "") for each in others)
+        if others and given and names and all(failure.flow.is_enclosed(each) for each in names):
+            key = "because.placed-by-user"
+            return Hint(
+                8.7, Phrase(key, operand=failure.written(operand), device=operand.device), operand.name
+            )
+    return None
+
+
 def _after_the_model(failure: Failure) -> Hint | None:
     """Beside what the model computed stands data that the model's caller has and did not move."""
     if failure.in_model or failure.feeds_backward:
@@ -216,6 +243,7 @@ def _after_the_model(failure: Failure) -> Hint | None:
 
 
 _LOOKS = (
+    _enclosed,
     _parted,
     _sent_to_itself,
     _handed_in,
