@@ -35,8 +35,10 @@ _LOSSES = re.compile(
 """Operators and functions of torch.nn.functional that compute a loss."""
 _LOSS_CALLS = frozenset(("cross_entropy", "nll_loss", "binary_cross_entropy", "kl_div", "mse_loss"))
 _DIFFERENTIATED = frozenset(("backward", "grad"))
-_COUNTS = frozenset(("add", "sub", "maximum", "minimum", "fmax", "fmin", "logical_or", "logical_and"))
-"""Operators that count something into a statistic of the same shape."""
+_COUNTS = frozenset(
+    "add sub maximum minimum fmax fmin logical_or logical_and scatter_add scatter_reduce index_add".split()
+)
+"""Operators that count something into a statistic."""
 _CHOSEN = frozenset(("argmax", "multinomial", "topk", "sort", "sample"))
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from samedevice.events import Decision, Event, EventKind, Operand, Place
 from samedevice.guards._align import tensors_of
-from samedevice.provenance import call_at, variables_of
+from samedevice.provenance import call_at, function_name, variables_of
 from samedevice.provenance.named_devices import device_source
 from samedevice.provenance.syntax import parsed
 
@@ -313,7 +313,7 @@ def _place(frame: FrameType, lasti: int, line: int) -> Place:
 
     code = frame.f_code
     text = linecache.getline(code.co_filename, line, frame.f_globals).strip()
-    return Place(code.co_filename, line, code.co_name, text, call_at(code, lasti, text))
+    return Place(code.co_filename, line, function_name(code), text, call_at(code, lasti, text))
 
 
 def _tensors(

@@ -122,6 +122,18 @@ def site_of(frame: FrameType) -> Site:
     return (frame.f_code, frame.f_lasti)
 
 
+_INLINE = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"))
+"""Code that is a part of the function around it; from Python 3.12 on all but the last has no frame of its own."""
+
+
+def function_name(code: CodeType) -> str:
+    """The function that code belongs to: of a comprehension that around it."""
+    if code.co_name not in _INLINE:
+        return code.co_name
+    around = [each for each in code.co_qualname.split(".") if each not in ("<locals>", *_INLINE)]
+    return around[-1] if around else "<module>"
+
+
 def resolve(site: Site | None) -> Place | None:
     """File, line, function and source text of a site."""
     if site is None:
@@ -133,7 +145,7 @@ def resolve(site: Site | None) -> Place | None:
             line = number
             break
     text = linecache.getline(code.co_filename, line).strip()
-    return Place(code.co_filename, line, code.co_name, text, call_at(code, offset, text))
+    return Place(code.co_filename, line, function_name(code), text, call_at(code, offset, text))
 
 
 _LONGEST_CALL = 30

@@ -106,6 +106,25 @@ class Flow:
             for node in ast.walk(function)
         )
 
+    def is_enclosed(self, name: str) -> bool:
+        """Whether the failing function reads a name of the function around it."""
+        frame = self._frames[0] if self._frames else None
+        if frame is None or frame.function is None or not name.isidentifier() or self.is_local(name):
+            return False
+        module = module_of(frame.place.file)
+        around = [
+            node
+            for node in (ast.walk(module) if module is not None else ())
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            and any(each is not node and _same_function(each, frame.function) for each in ast.walk(node))
+        ]
+        return any(
+            (isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store))
+            or (isinstance(node, ast.arg) and node.arg == name)
+            for function in around
+            for node in ast.walk(function)
+        )
+
     @property
     def readable(self) -> bool:
         """Whether the failing statement's source is at hand."""
@@ -484,8 +503,20 @@ class Flow:
         )
 
     def kept_as(self) -> str | None:
-        """The attribute of an object into which the failing statement writes its result."""
-        return attribute_written(self._frames[0].statement) if self._frames else None
+        """The attribute of an object into which the failing statement writes its result, or whose method that
+        writes it is all of the statement: `self.hits.index_add_(0, at, ones)`.
+        """
+        match self._frames[0].statement if self._frames else None:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Attribute() as of, attr=method))):
+                return ast.unparse(of) if method.endswith("_") and not method.startswith("_") else None
+            case ast.stmt() as statement:
+                return attribute_written(statement)
+        return None
+
+
+def _same_function(node: ast.AST, function: Function) -> bool:
+    same = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    return same and (node.lineno, node.col_offset) == (function.lineno, function.col_offset)
 
 
 class _Walk:

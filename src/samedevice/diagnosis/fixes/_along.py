@@ -82,7 +82,8 @@ def _sent(statement: ast.stmt) -> tuple[str, str] | None:
     """The variable that a statement sends elsewhere, and the words for where, which write no GPU down."""
     match statement:
         case ast.Assign(
-            targets=[ast.Name(id=name)], value=ast.Call(args=[given], func=ast.Attribute(value=ast.Name(id=of)))
+            targets=[ast.Name(id=name)],
+            value=ast.Call(args=[given], func=ast.Attribute(value=ast.Name(id=of))),
         ) if name == of and called(statement.value) == "to" and not isinstance(given, ast.Constant):
             return name, ast.unparse(given)
     return None

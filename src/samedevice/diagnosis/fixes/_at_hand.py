@@ -32,17 +32,32 @@ def device_at(failure: Failure, script: Script, device: str, line: int) -> str |
         for each in known
         if named and (script.scope(each.line) is here or (each.kind == "device" and each.name in named))
     ]
+    early = _made_before_placed(failure, script, line)
     statement = next((each for each in script.nodes if _is_at(each, line)), None)
     beside = frozenset[str]() if statement is None else _names_in(statement)
     for held in (near, known):
         for kind in _KINDS:
             for each in sorted(held, key=lambda hand: hand.name not in beside):  # what the line itself names
+                if early and each.kind != "device":
+                    continue  # the model was moved there since
                 if each.kind == kind and _means_it(script, each, here, line):
                     return text_of(each)
     if (given := next(_handed_in(script, known, here, line), None)) is not None:
         return given
     chosen = script.imports("torch") and "set_default_device(" in script.source
     return _default(failure, device) if chosen else None
+
+
+def _made_before_placed(failure: Failure, script: Script, line: int) -> bool:
+    """Whether what a line made is older than the first move of the model to a GPU."""
+    made = [
+        step.order
+        for each in failure.event.operands
+        for step in each.lineage
+        if step.order and script.holds(step.at) and step.at.line == line
+    ]
+    placed = [each.first for each in failure.placements]
+    return bool(made and placed) and max(made) < min(placed)
 
 
 def _names_in(node: ast.AST) -> frozenset[str]:

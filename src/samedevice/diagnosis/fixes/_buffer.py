@@ -165,11 +165,15 @@ def _made_with_module(script: Script, home: ast.ClassDef, attribute: str) -> boo
     ]
     makers = {script.scope(each.lineno) for each in given}
     makers = {each for each in makers if getattr(each, "name", "") != "__init__"}
-    return bool(makers) and all(
-        any(isinstance(node, ast.Call) and called(node) in ("cls", home.name) for node in ast.walk(maker))
-        for maker in makers
-        if maker is not script.tree
-    ) and script.tree not in makers
+    return (
+        bool(makers)
+        and all(
+            any(isinstance(node, ast.Call) and called(node) in ("cls", home.name) for node in ast.walk(maker))
+            for maker in makers
+            if maker is not script.tree
+        )
+        and script.tree not in makers
+    )
 
 
 def _of_class(script: Script, home: ast.ClassDef, init: ast.FunctionDef, attribute: str) -> str | None:

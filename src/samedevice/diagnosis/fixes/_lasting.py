@@ -130,22 +130,25 @@ def outlives(failure: Failure, operand: Operand) -> bool:
     return operand.kept_by is not None or attribute_of(failure, operand) is not None
 
 
-def _kept_item(failure: Failure, operand: Operand) -> ast.Assign | None:
-    """The statement of the failing function in which the operand's name got an item of what an object keeps:
-    `moment = self.moments[key]`.
+def _kept_item(failure: Failure, operand: Operand) -> ast.expr | None:
+    """The item of what an object keeps that the operand is, as the failing function reads it: `self.moments[k]`
+    in the failing statement, or in the one that gave the operand its name.
     """
-    name = failure.expression(operand) or ""
-    match parsed(name):
+    text = failure.expression(operand) or ""
+    match parsed(text):
         case ast.Module(body=[ast.Expr(value=ast.Call(func=ast.Attribute(value=of, attr=method)))]):
-            name = ast.unparse(of) if method.endswith("_") else name  # it was written: `moment.mul_(0.9)`
-    if not name.isidentifier() or not failure.flow.readable:
+            text = ast.unparse(of) if method.endswith("_") else text  # it was written: `moment.mul_(0.9)`
+    if not failure.flow.readable:
         return None
     frame = failure.flow.frame(0)
-    found = [each for each in reaching(name, frame.scope, frame.statement) if each.replaces]
-    match found:
-        case [Given(statement=ast.Assign(targets=[ast.Name()], value=ast.Subscript(value=of)) as statement)]:
-            return statement if ast.unparse(of).startswith("self.") else None
-    return None
+    if text.isidentifier():
+        found = [each for each in reaching(text, frame.scope, frame.statement) if each.replaces]
+        match found:
+            case [Given(statement=ast.Assign(targets=[ast.Name()], value=ast.Subscript() as item))]:
+                return item if ast.unparse(item).startswith("self.") else None
+        return None
+    items = (each for each in ast.walk(frame.statement) if isinstance(each, ast.Subscript))
+    return next((each for each in items if ast.unparse(each) == text and text.startswith("self.")), None)
 
 
 def _comes_round(failure: Failure, operand: Operand) -> bool:
@@ -463,13 +466,8 @@ def _before_use(failure: Failure, script: Script, guilty: Operand) -> _Change:
     name, at = attribute_of(failure, guilty), failure.event.at
     if not script.holds(at):
         return
-    if (got := _kept_item(failure, guilty)) is not None:
-        own = next((node for node in script.nodes if _same(node, got)), None)
-        target = target_at(failure, script, guilty, got.lineno)
-        if isinstance(own, ast.Assign) and target is not None and target.derived:
-            item = script.text(own.value)
-            line = f"{script.text(own.targets[0])} = {item} = {item}.to({target.text})"
-            yield swapped(script, own, line), Phrase("fix.moved-once", line=line)
+    if (item := _kept_item(failure, guilty)) is not None:
+        yield from _item_moved(failure, script, guilty, item)
         return
     written = failure.expression(guilty) or ""
     if name is not None and "[" in name and written.startswith(name.partition("[")[0] + "["):
@@ -496,6 +494,28 @@ def _before_use(failure: Failure, script: Script, guilty: Operand) -> _Change:
         return
     line = f"{name} = {name}.to({target.text})"
     yield with_line_before(script, statement, line), Phrase("fix.moved-once", line=line)
+
+
+def _item_moved(failure: Failure, script: Script, guilty: Operand, item: ast.expr) -> _Change:
+    """An item of what an object keeps given the moved tensor, in the statement that reads it or in front of
+    it.
+    """
+    statement, target = script.around(item), target_at(failure, script, guilty, item.lineno)
+    if statement is None or target is None or not target.derived or _has_block(statement):
+        return
+    text = script.text(item)
+    line = f"{text} = {text}.to({target.text})"
+    if isinstance(statement, ast.Assign) and same_span(statement.value, item):
+        line = f"{script.text(statement.targets[0])} = {line}"
+        yield swapped(script, statement, line), Phrase("fix.moved-once", line=line)
+        return
+    own = {
+        node.id
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    if not own & {node.id for node in ast.walk(item) if isinstance(node, ast.Name)}:  # a comprehension's own
+        yield with_line_before(script, statement, line), Phrase("fix.moved-once", line=line)
 
 
 def _item_of_loop(script: Script, statement: ast.stmt, name: str) -> str | None:

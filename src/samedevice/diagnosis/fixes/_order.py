@@ -62,7 +62,9 @@ def _given_away(statement: ast.stmt, whole: bool) -> Iterator[str]:
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], (ast.Name, ast.Attribute)):
         for node in ast.walk(statement.value):
             match node:
-                case ast.Call(func=ast.Attribute(value=(ast.Name() | ast.Attribute()) as of, attr="parameters")):
+                case ast.Call(
+                    func=ast.Attribute(value=(ast.Name() | ast.Attribute()) as of, attr="parameters")
+                ):
                     yield ast.unparse(of)
                 case ast.Call(func=ast.Name(), args=[(ast.Name() | ast.Attribute()) as of, *_]) if whole:
                     yield ast.unparse(of)

@@ -110,7 +110,9 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
     received = failure.group is not None  # a copy made in the call would receive it, and be lost
     fixes = [_checked(fix, script) for fix in fixes]
     sure = any(fix.diff and fix.safety == "safe" for fix in fixes)
-    if not received and not sure and verdict.cause != "dispatched-model-moved":
+    # A replica meets weights of another one: what it was given is right where it is.
+    of_original = verdict.cause == "data-parallel-replica-device" and (guilty is None or bool(guilty.role))
+    if not received and not sure and verdict.cause != "dispatched-model-moved" and not of_original:
         found = _placed(failure, script, guilty)
         if any(fix.diff for fix in fixes):
             found = [fix for fix in found if fix.safety == "safe" or fix.file is not None]
@@ -766,6 +768,8 @@ def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None
         return []
     if (kept := container_fix(failure, script) or attached_fix(failure, script, weight)) is not None:
         return [kept]
+    if any(each.kind == "placed" and on_accelerator(each.device) for each in weight.lineage[1:]):
+        return []  # it was there, and something took it away again
     made = None if script is None else _made_of(failure, script)
     from_file = weight.decision is not None and weight.decision.kind == "outside"
     if from_file and made is not None and not _LOADS.search(ast.unparse(made)):

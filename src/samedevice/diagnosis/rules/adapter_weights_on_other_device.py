@@ -65,6 +65,7 @@ def _detect(failure: Failure) -> Hint | None:
         return None
     looks = (
         _merged,
+        _kept_beside_a_layer,
         _beside_a_layer,
         _added_later,
         _wrapped_around,
@@ -88,6 +89,24 @@ def _named_so(failure: Failure) -> Hint | None:
 
 
 _NAMED = re.compile(r"(?:^|[._])(?:lora|ia3|vera|hada|lokr|boft|adalora)(?:_|\.|$)")
+
+
+def _kept_beside_a_layer(failure: Failure) -> Hint | None:
+    """A matrix that a module around a placed layer keeps as no parameter, multiplied with what the layer got;
+    the product is added to what the layer gave.
+    """
+    here = failure.event.running[0] if failure.event.running else None
+    if here is None or not here.below or here.own or failure.op not in _PRODUCTS:
+        return None
+    for matrix in failure.plain:
+        kept = failure.from_attribute(matrix) and matrix.device not in here.below
+        if kept and len(matrix.shape) == 2 and failure.adds_to_a_layer:
+            key = "rules.adapter-weights-on-other-device.added-later"
+            return Hint(8.2, Phrase(key, operand=failure.written(matrix), module=here.kind), matrix.name)
+    return None
+
+
+_PRODUCTS = ("mm", "addmm", "bmm", "matmul", "linear")
 
 
 def _beside_a_layer(failure: Failure) -> Hint | None:

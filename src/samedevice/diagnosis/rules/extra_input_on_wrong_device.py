@@ -191,6 +191,22 @@ def _sent_for_a_hook(failure: Failure) -> Hint | None:
     return None
 
 
+def _enclosed(failure: Failure) -> Hint | None:
+    """What a function that the running model calls back has from the function around it met what it was
+    called with.
+    """
+    for operand in failure.plain if failure.in_model and failure.two_gpus else ():
+        text = failure.expression(operand) or ""
+        others = [each for each in failure.event.operands if each.device != operand.device]
+        given = all(failure.flow.is_local(failure.expression(each) or "") for each in others)
+        if others and given and failure.flow.is_enclosed(text):
+            key = "because.placed-by-user"
+            return Hint(
+                8.7, Phrase(key, operand=failure.written(operand), device=operand.device), operand.name
+            )
+    return None
+
+
 def _after_the_model(failure: Failure) -> Hint | None:
     """Beside what the model computed stands data that the model's caller has and did not move."""
     if failure.in_model or failure.feeds_backward:
@@ -216,6 +232,7 @@ def _after_the_model(failure: Failure) -> Hint | None:
 
 
 _LOOKS = (
+    _enclosed,
     _parted,
     _sent_to_itself,
     _handed_in,

@@ -109,9 +109,19 @@ def _by_literal(failure: Failure) -> Hint | None:
                 for each in others
                 for step in each.lineage
             )
-            own = takes_arguments(newest.at) and (not by_literals or nowhere)
+            own = takes_arguments(newest.at) and (not by_literals or nowhere) and not _made_by_mover(operand)
             return Hint(7.1 if own else 4.4, said, operand.name)
     return None
+
+
+def _made_by_mover(operand: Operand) -> bool:
+    """Whether the function that sent it to a GPU had made it: nobody gave it to that function."""
+    newest, *before = operand.lineage
+    made = before[0].at if before and before[0].kind == "created" else None
+    sent = newest.at if newest.kind == "moved" else None
+    if made is None or sent is None or made.line == sent.line:
+        return False
+    return (made.file, made.function) == (sent.file, sent.function)
 
 
 def _to_nowhere(failure: Failure, operand: Operand, decision: Decision) -> bool:

@@ -81,6 +81,8 @@ def _codes(failure: Failure, operand: Operand) -> bool:
     own = operand.local is None and placed is not None
     if own and any(placed.rpartition(".")[2] == name.rpartition(".")[2] for name in read if placed):
         return True
+    if placed is not None and operand.made is not None and _rounds(operand.made):
+        return True
     text = failure.expression(operand) or ""
     parts = [*operand.ingredients, *(part for part in failure.event.read if part.name in text)]
     return any(

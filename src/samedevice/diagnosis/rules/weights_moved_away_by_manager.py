@@ -44,27 +44,36 @@ from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, sign, unless
-from samedevice.events import on_accelerator
+from samedevice.events import Decision, on_accelerator
 from samedevice.messages import Phrase
 
 
 def _detect(failure: Failure) -> Hint | None:
     """A weight that was on a GPU before a function, and no line of the script's own, sent its whole model to
-    the host.
+    the host, or a part of it that it had brought there as well.
     """
     model = failure.event.running[-1] if failure.event.running else None
-    if model is None or set(model.below) != {"cpu"}:
+    if model is None:
         return None
+    whole = set(model.below) == {"cpu"}
     for weight in sorted(failure.weights, key=lambda each: -len(each.shape)) if failure.mismatch else ():
         newest, *before = weight.lineage or (None,)
         if newest is None or newest.kind != "placed" or newest.device != "cpu" or newest.at is None:
             continue
-        was_there = any(each.kind == "placed" and on_accelerator(each.device) for each in before)
+        was_there = any(
+            each.kind == "placed" and on_accelerator(each.device) and (whole or _same_function(each, newest))
+            for each in before
+        )
         if was_there and newest.at.function not in ("<module>", "__init__"):  # there it was made
             operand = weight.parameter or weight.name
             key = "rules.weights-moved-away-by-manager.sent-away"
             return Hint(8, Phrase(key, operand=operand, function=newest.at.function), weight.name)
     return None
+
+
+def _same_function(one: Decision, other: Decision) -> bool:
+    places = [(each.at.file, each.at.function) for each in (one, other) if each.at is not None]
+    return len(places) == 2 and places[0] == places[1]
 
 
 _CHINESE = """显存管理器把权重移走了，代码却还在用。

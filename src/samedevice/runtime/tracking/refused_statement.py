@@ -15,7 +15,7 @@ from types import FrameType
 import torch
 
 from samedevice.events import Event, EventKind, Operand, Place, Running
-from samedevice.provenance import FrameFilter, Site, call_at, resolve, site_of
+from samedevice.provenance import FrameFilter, Site, call_at, function_name, resolve, site_of
 from samedevice.provenance.at_hand import at_hand
 from samedevice.provenance.surroundings import (
     Names,
@@ -132,7 +132,9 @@ def _surroundings(modules: Sequence[torch.nn.Module]) -> tuple[tuple[Running, ..
 def _place(frame: FrameType) -> Place:
     code = frame.f_code
     text = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
-    return Place(code.co_filename, frame.f_lineno, code.co_name, text, call_at(code, frame.f_lasti, text))
+    return Place(
+        code.co_filename, frame.f_lineno, function_name(code), text, call_at(code, frame.f_lasti, text)
+    )
 
 
 def outwards(frame: FrameType | None) -> Iterator[FrameType]:
