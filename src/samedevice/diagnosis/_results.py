@@ -34,9 +34,16 @@ def _needed_on(event: Event, later: Iterable[Event]) -> str | None:
         for result in other.operands
         if result.role is None and result.device in devices and made_by(event, result)
         for met in other.operands
-        if met.device != result.device and _has_a_place(other, met)
+        if met.device != result.device and _has_a_place(other, met) and not _met_before(event, met)
     }
     return found.pop() if len(found) == 1 and found <= devices else None
+
+
+def _met_before(event: Event, operand: Operand) -> bool:
+    """Whether it is an operand of the refused statement itself, which it meets once more: `h - (h @ d) * d`."""
+    return operand.local is not None and any(
+        (each.local, each.decision) == (operand.local, operand.decision) for each in event.operands
+    )
 
 
 def _has_a_place(event: Event, operand: Operand) -> bool:

@@ -194,7 +194,8 @@ def _whole(fixes: Sequence[Fix[Phrase]]) -> Fix[Phrase] | None:
     titles: list[Value] = [*named[:_MOST_NAMED]]
     if len(named) > _MOST_NAMED:
         titles.append(Phrase("note.more", count=len(named) - _MOST_NAMED))
-    title = Phrase("fix.united", count=len(named), fixes=Several(tuple(titles), "clause"))
+    whole = Phrase("fix.united", count=len(named), fixes=Several(tuple(titles), "clause"))
+    title = named[0] if len(named) == 1 and isinstance(named[0], Phrase) else whole
     sure = all(fix.safety == "safe" for fix in different)
     return Fix(title, "safe" if sure else "check", diff, file)
 

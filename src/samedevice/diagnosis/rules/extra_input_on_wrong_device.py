@@ -118,11 +118,21 @@ def _sent_to_itself(failure: Failure) -> Hint | None:
     return None
 
 
+def _taken_over(failure: Failure, operand: Operand) -> str | None:
+    """The argument of the outermost module's own function that an operand was computed from alone."""
+    roots = failure.flow.roots(failure.expression(operand) or "")
+    of_model = {
+        root.text for root in roots if (root.kind, root.depth) == ("argument", failure.flow.model_depth)
+    }
+    return of_model.pop() if len(roots) == 1 == len(of_model) else None
+
+
 def _handed_in(failure: Failure) -> Hint | None:
     """An argument that the script gave to a library's module, away from what it meets there."""
     for operand in failure.plain:
         away = [other for other in failure.event.operands if other.device != operand.device]
-        argument = operand.from_argument or (None if operand.lineage else operand.argument)
+        argument = operand.from_argument or _taken_over(failure, operand)
+        argument = argument or (None if operand.lineage else operand.argument)
         if not away or argument is None or failure.activation(operand) or failure.made_inside(operand):
             continue
         if failure.at_home(operand) and not failure.left_others(operand):
