@@ -330,6 +330,244 @@ for _ in range(3):
 """,
         ["        return query.to(self.rows.device) @ self.rows.T"],
     ),
+    "a helper without `.to()`, whose constructor makes what each call reads": (
+        """\
+import torch
+
+class Wander:
+    def __init__(self, size, pull=0.15):
+        self.size, self.pull = size, pull
+        self.goal = torch.zeros(size)
+
+    def step(self, x):
+        return x + self.pull * (self.goal - x)
+
+def walk(start):
+    wander = Wander(start.shape[0])
+    for _ in range(3):
+        start = wander.step(start)
+    return start
+
+walk(torch.ones(4, device="cuda:1"))
+""",
+        [
+            "    def __init__(self, size, pull=0.15, device=None):",
+            "        self.goal = torch.zeros(size, device=device)",
+            "    wander = Wander(start.shape[0], device=start.device)",
+        ],
+    ),
+    "a generator that a helper keeps": (
+        """\
+import torch
+
+class Drop:
+    def __init__(self, rate, seed=0):
+        self.rate = rate
+        self.dice = torch.Generator().manual_seed(seed)
+
+    def __call__(self, x):
+        keep = torch.empty_like(x).bernoulli_(1 - self.rate, generator=self.dice)
+        return x * keep
+
+def run(device):
+    drop = Drop(0.5)
+    x = torch.ones(8, device=device)
+    for _ in range(2):
+        x = drop(x)
+
+run("cuda:0")
+""",
+        [
+            "    def __init__(self, rate, seed=0, device=None):",
+            "        self.dice = torch.Generator(device=device).manual_seed(seed)",
+            "    drop = Drop(0.5, device=device)",
+        ],
+    ),
+    "what every layer of a stage reads, beside what is sent from stage to stage": (
+        """\
+import torch
+from torch import nn
+
+class Gate(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+
+    def forward(self, h, scale):
+        return self.lin(h) * scale
+
+stages = []
+for card in ("cuda:0", "cuda:1"):
+    stages.append((torch.device(card), nn.ModuleList([Gate(), Gate()]).to(card)))
+
+def flow(h, scale):
+    for card, gates in stages:
+        h = h.to(card)
+        for gate in gates:
+            h = gate(h, scale)
+    return h
+
+flow(torch.ones(2, 4, device="cuda:0"), torch.ones(4, device="cuda:0"))
+""",
+        ["        scale = scale.to(card)"],
+    ),
+    "items of what an object keeps, written in place": (
+        """\
+import torch
+
+class Moments:
+    def __init__(self, first):
+        self.kept = first
+
+    def add(self, grads):
+        for name, grad in grads.items():
+            self.kept[name].mul_(0.9).add_(grad, alpha=0.1)
+
+moments = Moments({"a": torch.zeros(3), "b": torch.zeros(2)})
+for _ in range(3):
+    moments.add({"a": torch.ones(3, device="cuda:0"), "b": torch.ones(2, device="cuda:0")})
+""",
+        ["            self.kept[name] = self.kept[name].to(grad.device)"],
+    ),
+    "a list of an object beside another one": (
+        """\
+import torch
+
+class Polyak:
+    def __init__(self, averages):
+        self.averages = averages
+
+    def follow(self, values):
+        for value, average in zip(values, self.averages):
+            average.lerp_(value, 0.1)
+
+polyak = Polyak([torch.zeros(3), torch.zeros(2)])
+values = [torch.ones(3, device="cuda:0"), torch.ones(2, device="cuda:0")]
+for _ in range(3):
+    polyak.follow(values)
+""",
+        [
+            "        self.averages = [average.to(value.device) "
+            "for value, average in zip(values, self.averages)]",
+        ],
+    ),
+    "a copy of a model that a constructor makes before it moves the model": (
+        """\
+import torch
+from torch import nn
+
+class Copy:
+    def __init__(self, net):
+        self.values = {name: each.detach().clone() for name, each in net.named_parameters()}
+
+    @torch.no_grad()
+    def follow(self, net):
+        for name, each in net.named_parameters():
+            self.values[name].add_(each - self.values[name], alpha=0.1)
+
+class Run:
+    def __init__(self, card):
+        self.net = nn.Linear(3, 3)
+        self.copy = Copy(self.net)
+        self.card = torch.device(card)
+        self.net.to(self.card)
+
+    def step(self):
+        self.net(torch.ones(1, 3, device=self.card)).sum().backward()
+        self.copy.follow(self.net)
+
+run = Run("cuda:0")
+for _ in range(2):
+    run.step()
+""",
+        ["        self.copy = Copy(self.net)"],
+    ),
+    "what a maker gives its new module": (
+        """\
+import torch
+from torch import nn
+
+class Scaled(nn.Module):
+    def __init__(self, lin):
+        super().__init__()
+        self.lin = lin
+        self.size = None
+
+    def forward(self, x):
+        return self.lin(x * self.size)
+
+def scaled(lin):
+    made = Scaled(lin)
+    made.size = lin.weight.detach().abs().amax(0)
+    return made
+
+model = nn.Sequential(scaled(nn.Linear(4, 4)), scaled(nn.Linear(4, 4))).to("cuda:1")
+for _ in range(2):
+    model(torch.ones(2, 4, device="cuda:1"))
+""",
+        ['        self.register_buffer("size", None, persistent=False)'],
+    ),
+    "several tensors of one file": (
+        """\
+import torch
+
+torch.save({"low": torch.zeros(3), "high": torch.ones(3)}, FILE)
+
+class Bounds:
+    def __init__(self, card):
+        self.card = torch.device(card)
+        self.known = torch.load(FILE, map_location="cpu")
+
+    def into(self, x, name):
+        bound = self.known[name].unsqueeze(0)
+        return x.to(self.card) - bound
+
+bounds = Bounds("cuda:1")
+for name in ("low", "high"):
+    bounds.into(torch.ones(2, 3), name)
+""",
+        ["        self.known = torch.load(FILE, map_location=self.card)"],
+    ),
+    "what a function made before the loop that reads it": (
+        """\
+import torch
+
+towers = {"text": torch.nn.Linear(4, 4).to("cuda:1"), "image": torch.nn.Linear(4, 4).to("cuda:0")}
+
+def search(images):
+    with torch.no_grad():
+        labels = towers["text"](torch.ones(5, 4, device="cuda:1"))
+        best = []
+        for image in images:
+            found = towers["image"](image)
+            best.append((found @ labels.T).argmax(1))
+    return best
+
+search([torch.ones(2, 4, device="cuda:0") for _ in range(3)])
+""",
+        ["            labels = labels.to(found.device)"],
+    ),
+    "a weight that is used once more, on another GPU": (
+        """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+class Shared(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(7, 4).to("cuda:0")
+        self.body = nn.Linear(4, 4).to("cuda:1")
+        self.norm = nn.LayerNorm(4).to("cuda:1")
+
+    def forward(self, ids):
+        h = torch.tanh(self.body(self.words(ids).to("cuda:1")))
+        return F.linear(self.norm(h), self.words.weight)
+
+Shared()(torch.zeros(2, dtype=torch.long, device="cuda:0"))
+""",
+        ["        return F.linear(self.norm(h).to(self.words.weight.device), self.words.weight)"],
+    ),
 }
 
 
@@ -436,7 +674,9 @@ def test_no_name_is_used_that_only_the_program_has(tmp_path):
     path = tmp_path / "script.py"
     path.write_text(MAIN_ONLY, "utf-8")
     findings, _ = ran(path)
-    assert "self.table = self.table.to(x.device)" in findings[0].fixes[0].diff
+    first = findings[0].fixes[0].diff
+    assert "device=None):" in first
+    assert "    table = Table(device=device)" in first  # in the program's own part, which has the name
 
 
 KEPT = """\

@@ -69,7 +69,7 @@ def test_an_optimizer_of_the_script_is_not_said_to_follow_by_loading(tmp_path):
     path.write_text(source, "utf-8")
     fixes = findings_of(path)[0].fixes
     assert all("load_state_dict(" not in (fix.diff or "").partition("+slow.")[2] for fix in fixes)
-    late = next(fix for fix in fixes if "before its optimizer" in fix.title)
+    late = next(fix for fix in fixes if "is made of it" in fix.title)
     repaired = apply(late.diff, source)
     assert (
         repaired.index('device = "cuda:0"') < repaired.index("model.to(") < repaired.index("slow = Average")

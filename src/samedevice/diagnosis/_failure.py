@@ -448,6 +448,7 @@ class Failure:
             return called
         written = [ast.unparse(each) for each in self.flow.operands()]
         taken = {each.local for each in self.event.operands}
+        taken |= {self.flow.reads_weight(each.parameter) for each in self.event.operands if each.parameter}
         other = (*_FUNCTIONAL, "self")
         free = [
             text for text in written if text not in taken and text not in other and not self._no_tensor(text)

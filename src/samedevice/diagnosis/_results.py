@@ -40,7 +40,7 @@ def _needed_on(event: Event, later: Iterable[Event]) -> str | None:
 
 
 def _met_before(event: Event, operand: Operand) -> bool:
-    """Whether it is an operand of the refused statement itself, which it meets once more: `h - (h @ d) * d`."""
+    """Whether it is an operand of the refused statement, met once more: `d` in `h - (h @ d) * d`."""
     return operand.local is not None and any(
         (each.local, each.decision) == (operand.local, operand.decision) for each in event.operands
     )

@@ -123,7 +123,7 @@ def site_of(frame: FrameType) -> Site:
 
 
 _INLINE = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"))
-"""Code that is a part of the function around it; from Python 3.12 on all but the last has no frame of its own."""
+"""Code that is a part of the function around it; from Python 3.12 on only the last has a frame of its own."""
 
 
 def function_name(code: CodeType) -> str:

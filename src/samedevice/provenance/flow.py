@@ -515,8 +515,9 @@ class Flow:
 
 
 def _same_function(node: ast.AST, function: Function) -> bool:
-    same = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    return same and (node.lineno, node.col_offset) == (function.lineno, function.col_offset)
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    return (node.lineno, node.col_offset) == (function.lineno, function.col_offset)
 
 
 class _Walk:

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes._edit import script_diff, with_line_after
-from samedevice.diagnosis.fixes._source import Script, called
+from samedevice.diagnosis.fixes._source import Script
 from samedevice.diagnosis.fixes._target import unites
 from samedevice.events import Operand, on_accelerator
-from samedevice.findings import Fix
+from samedevice.findings import Fix, Safety
 from samedevice.messages import Phrase
 from samedevice.provenance.assignments import reaching, statements_around
 from samedevice.provenance.syntax import names_of
@@ -27,7 +27,7 @@ _STEPS = 8
 
 def along_fix(failure: Failure, script: Script | None, guilty: Operand | None) -> Fix[Phrase] | None:
     """The operand sent on in a line of its own, below the line that sends what it meets."""
-    if script is None or guilty is None or guilty.role or not failure.flow.readable:
+    if script is None or guilty is None or guilty.role or guilty.holder or not failure.flow.readable:
         return None
     if failure.dispatched or not all(on_accelerator(each.device) for each in failure.event.operands):
         return None
@@ -48,7 +48,7 @@ def along_fix(failure: Failure, script: Script | None, guilty: Operand | None) -
                 line = f"{text} = {text}.to({sent[1]})"
                 changed = with_line_after(script, before, line)
                 diff = script_diff(script, changed) if changed else None
-                safety = "safe" if unites(failure, guilty) else "check"
+                safety: Safety = "safe" if unites(failure, guilty) else "check"
                 return Fix(Phrase("fix.sent-along", line=line), safety, diff) if diff else None
     return None
 
@@ -83,8 +83,8 @@ def _sent(statement: ast.stmt) -> tuple[str, str] | None:
     match statement:
         case ast.Assign(
             targets=[ast.Name(id=name)],
-            value=ast.Call(args=[given], func=ast.Attribute(value=ast.Name(id=of))),
-        ) if name == of and called(statement.value) == "to" and not isinstance(given, ast.Constant):
+            value=ast.Call(args=[given], func=ast.Attribute(value=ast.Name(id=of), attr="to")),
+        ) if name == of and not isinstance(given, ast.Constant):
             return name, ast.unparse(given)
     return None
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes._source import Script
-from samedevice.events import AtHand
+from samedevice.events import AtHand, EventKind
 
 _KINDS = ("device", "module", "tensor")
 """What names a device best: a device itself, then the model, then some tensor; what the function itself holds
@@ -22,8 +22,14 @@ before what the script does.
 _SINGLE, _DOUBLE = "'", '"'
 
 
-def device_at(failure: Failure, script: Script, device: str, line: int) -> str | None:
-    """An expression for a device that is bound at a line of the script; None where nothing in reach is."""
+def device_at(
+    failure: Failure, script: Script, device: str, line: int, made: int | None = None
+) -> str | None:
+    """An expression for a device that is bound at a line of the script; None where nothing in reach is.
+
+    What the line makes, or leads to be made at another one, may be older than the model's move to a GPU: then
+    no module and no tensor tells.
+    """
     here = script.scope(line)
     known = [each for each in failure.event.at_hand if each.file == script.file and each.device == device]
     named = _names_in(here) if here is not script.tree else frozenset()
@@ -32,7 +38,7 @@ def device_at(failure: Failure, script: Script, device: str, line: int) -> str |
         for each in known
         if named and (script.scope(each.line) is here or (each.kind == "device" and each.name in named))
     ]
-    early = _made_before_placed(failure, script, line)
+    early = _made_before_placed(failure, script, line if made is None else made)
     statement = next((each for each in script.nodes if _is_at(each, line)), None)
     beside = frozenset[str]() if statement is None else _names_in(statement)
     for held in (near, known):
@@ -68,15 +74,23 @@ def _names_in(node: ast.AST) -> frozenset[str]:
 
 
 def _is_at(node: ast.AST, line: int) -> bool:
-    simple = isinstance(node, ast.stmt) and not hasattr(node, "body")
-    return simple and node.lineno <= line <= (node.end_lineno or node.lineno)
+    if not isinstance(node, ast.stmt) or hasattr(node, "body"):
+        return False
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
 def _default(failure: Failure, device: str) -> str | None:
     """The default device, where that is what put the others there."""
-    steps = [each.decision for each in failure.event.operands if each.device == device]
+    steps = [each.decision for each in failure.event.operands if each.device == device and each.lineage]
+    if failure.event.kind is EventKind.GENERATOR and not steps:
+        return "torch.get_default_device()" if _no_factory_named_it(failure) else None
     by_default = steps and all(each is not None and each.source == "context" for each in steps)
     return "torch.get_default_device()" if by_default else None
+
+
+def _no_factory_named_it(failure: Failure) -> bool:
+    """Whether torch itself drew the numbers, without a device: for a sampler, say."""
+    return not failure.by_user(failure.event.at) and "device" not in failure.event.at.call
 
 
 def text_of(hand: AtHand) -> str:

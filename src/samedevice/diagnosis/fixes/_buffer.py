@@ -157,7 +157,7 @@ def _as_buffer(script: Script, attribute: str, kept_by: str, made: Place | None,
 
 
 def _made_with_module(script: Script, home: ast.ClassDef, attribute: str) -> bool:
-    """Whether only a function that makes such a module gives it the attribute, before anything can move it."""
+    """Whether only functions that make such a module give it the attribute, before anything can move it."""
     given = [
         node
         for node in script.nodes

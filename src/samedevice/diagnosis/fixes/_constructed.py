@@ -33,6 +33,10 @@ def constructed_fix(failure: Failure, script: Script | None, guilty: Operand | N
     met = {each.device for each in partners(failure, guilty)}
     if (decision.kind, decision.source) != ("created", "default") or len(met | wanted(failure, guilty)) != 1:
         return None
+    if guilty.made is not None and script.holds(guilty.made):
+        homes = [script.scope(each.line) for each in (guilty.made, decision.at, failure.event.at)]
+        if homes[0] not in homes[1:]:
+            return None  # another method renews it, from what it is given
     made = script.expression(decision.at)
     if not isinstance(made, ast.Call) or called(made) not in FACTORIES:
         return None
@@ -53,7 +57,7 @@ def told(failure: Failure, script: Script, made: ast.Call, device: str) -> Fix[P
     heirs = [node for node in script.nodes if isinstance(node, ast.ClassDef) and _bases(node) & {home.name}]
     if _NAME in named | {each.arg for each in constructor.args.args} or len(calls) != 1 or heirs:
         return None
-    target = device_at(failure, script, device, calls[0].lineno)
+    target = device_at(failure, script, device, calls[0].lineno, made.lineno)
     if target is None or script.class_of(script.scope(calls[0].lineno)) is home:
         return None
     changes: list[tuple[ast.Call | ast.FunctionDef, Callable[[Script, ast.AST], str | None]]] = [

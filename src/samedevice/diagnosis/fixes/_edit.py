@@ -108,7 +108,8 @@ def with_parameter(script: Script, function: ast.AST, text: str) -> str | None:
     if given is None or not given.args or given.vararg or given.kwonlyargs or given.kwarg:
         return None
     source = script.source
-    at = max(_end(source, each) for each in (*given.args, *given.defaults))
+    last: list[ast.arg | ast.expr] = [*given.args, *given.defaults]
+    at = max(_end(source, each) for each in last)
     return f"{source[:at]}, {text}{source[at:]}"
 
 

@@ -102,7 +102,7 @@ def _near(failure: Failure, script: Script, operand: Operand) -> bool:
     decision = operand.decision
     if decision is None or decision.inherited or not script.holds(decision.at):
         return False
-    made = decision.kind == "created" and decision.source in ("default", "literal")
+    made = decision.kind in ("created", "loaded") and decision.source in ("default", "literal")
     if not made and not (decision.kind == "moved" and decision.source == "literal"):
         return False
     here = script.scope(decision.at.line)
@@ -126,13 +126,15 @@ def outlives(failure: Failure, operand: Operand) -> bool:
         own = counts[tensors.index(operand)]
         if own == 1 or own < max(counts):  # a few kept ones that come round
             return True
-        return _kept_item(failure, operand) is not None
+        if _kept_item(failure, operand) is not None:
+            return True
+        return (failure.expression(operand) or "").isidentifier() and failure.from_attribute(operand)
     return operand.kept_by is not None or attribute_of(failure, operand) is not None
 
 
 def _kept_item(failure: Failure, operand: Operand) -> ast.expr | None:
-    """The item of what an object keeps that the operand is, as the failing function reads it: `self.moments[k]`
-    in the failing statement, or in the one that gave the operand its name.
+    """The item of what an object keeps that the operand is, as the failing function reads it: in the failing
+    statement, `self.moments[k]`, or in the one that gave the operand its name.
     """
     text = failure.expression(operand) or ""
     match parsed(text):
@@ -210,16 +212,26 @@ def _where_decided(failure: Failure, script: Script, guilty: Operand, device: st
     """The statement that decided, where its function has a name for the device."""
     decision = guilty.decision
     for place in () if decision is None else (decision.at, decision.user_at):
-        if decision is None or not script.holds(place) or decision.kind not in ("created", "moved"):
+        if decision is None or not script.holds(place):
+            continue
+        if decision.kind not in ("created", "moved", "loaded"):
             continue
         if decision.source in ("tensor", "argument", "launcher"):
             continue  # it was chosen, and is right for others that were given the same
+        if decision.inherited and _made_elsewhere(script, guilty, place):
+            continue  # it put something else there, of which this was computed
         if script.class_of(script.scope(place.line)) is not None and place.function == "forward":
             continue
         target = target_of(failure, script, guilty, device, place.line)
         if target is not None and not _at_failure(failure, place) and not _unpacked(script, place):
             title = Phrase("fix.made-on", operand=failure.written(guilty), device=target)
             yield relocated(script, place, target), title
+
+
+def _made_elsewhere(script: Script, operand: Operand, place: Place) -> bool:
+    """Whether an operand was computed in another function than the one that a place is in."""
+    made = operand.made
+    return made is not None and script.holds(made) and script.scope(made.line) is not script.scope(place.line)
 
 
 def unmoved_fix(failure: Failure, script: Script | None, guilty: Operand | None) -> Fix[Phrase] | None:
@@ -287,8 +299,9 @@ def _where_kept(failure: Failure, script: Script, guilty: Operand, device: str) 
         and any(script.text(each) == name for each in node.targets)
         and not (isinstance(node.value, ast.Constant) and node.value.value is None)
     ]
-    if len(given) != 1 or given[0].lineno == failure.event.at.line:
-        return
+    here = script.scope(failure.event.at.line)
+    if len(given) != 1 or script.scope(given[0].lineno) is here:
+        return  # an earlier call of the same function, whose names meant something else
     target = device_at(failure, script, device, given[0].lineno)
     if target is not None:
         yield _on(script, given[0].value, target), Phrase("fix.kept-on", attribute=name, device=target)
@@ -466,20 +479,30 @@ def _before_use(failure: Failure, script: Script, guilty: Operand) -> _Change:
     name, at = attribute_of(failure, guilty), failure.event.at
     if not script.holds(at):
         return
+    statement = script.statement(at)
+    lists = None if statement is None or guilty.local is None else _of_lists(script, statement, guilty.local)
+    if lists is not None:
+        loop, line = lists
+        yield with_line_before(script, loop, line), Phrase("fix.moved-once", line=line)
+        return
     if (item := _kept_item(failure, guilty)) is not None:
         yield from _item_moved(failure, script, guilty, item)
         return
     written = failure.expression(guilty) or ""
     if name is not None and "[" in name and written.startswith(name.partition("[")[0] + "["):
         name = written  # as the statement has it: what was found is one of several
-    statement = script.statement(at)
     target = target_at(failure, script, guilty, at.line)
     if statement is None or target is None or not target.derived or _has_block(statement):
         return
-    if name is None and guilty.local and (item := _item_of_loop(script, statement, guilty.local)) is not None:
-        line = f"{item} = {guilty.local} = {guilty.local}.to({target.text})"
+    if (
+        name is None
+        and guilty.local
+        and (of_loop := _item_of_loop(script, statement, guilty.local)) is not None
+    ):
+        line = f"{of_loop} = {guilty.local} = {guilty.local}.to({target.text})"
         yield with_line_before(script, statement, line), Phrase("fix.moved-once", line=line)
-    if name is None or not name.startswith("self."):
+    name = name or guilty.local
+    if name is None or not (name.startswith("self.") or _from_before_loop(script, statement, name)):
         return
     head = target.text.partition(".")[0].partition("[")[0].removeprefix("next(")
     inside = {
@@ -489,7 +512,9 @@ def _before_use(failure: Failure, script: Script, guilty: Operand) -> _Change:
     }
     read = name.partition("[")[0]
     if head in inside or not any(
-        script.text(node) == read for node in ast.walk(statement) if isinstance(node, ast.Attribute)
+        script.text(node) == read
+        for node in ast.walk(statement)
+        if isinstance(node, (ast.Name, ast.Attribute))
     ):
         return
     line = f"{name} = {name}.to({target.text})"
@@ -516,6 +541,52 @@ def _item_moved(failure: Failure, script: Script, guilty: Operand, item: ast.exp
     }
     if not own & {node.id for node in ast.walk(item) if isinstance(node, ast.Name)}:  # a comprehension's own
         yield with_line_before(script, statement, line), Phrase("fix.moved-once", line=line)
+
+
+def _from_before_loop(script: Script, statement: ast.stmt, name: str) -> bool:
+    """Whether a variable, or an attribute of one, has the value that it had before the loop around a
+    statement.
+    """
+    head = name.partition(".")[0]
+    loops = [
+        each
+        for each in ast.walk(script.scope(statement.lineno))
+        if isinstance(each, (ast.For, ast.While)) and any(node is statement for node in ast.walk(each))
+    ]
+    given = {
+        ast.unparse(node)
+        for loop in loops
+        for node in ast.walk(loop)
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store)
+    }
+    known = script.bound(
+        name, script.scope(statement.lineno), min((each.lineno for each in loops), default=0), 0
+    )
+    chain = all(part.isidentifier() for part in name.split("."))
+    return bool(loops) and known and chain and head != "self" and not given & {head, name}
+
+
+def _of_lists(script: Script, statement: ast.stmt, name: str) -> tuple[ast.stmt, str] | None:
+    """The loop over two lists at once, the first of an object, from which a name comes, and the line in front
+    of it that moves all of that list to where the other one's items are.
+    """
+    for loop in ast.walk(script.scope(statement.lineno)):
+        if not isinstance(loop, ast.For) or statement not in loop.body:
+            continue
+        match loop.target, loop.iter:
+            case (
+                ast.Tuple(elts=[ast.Name(id=first), ast.Name(id=second)]),
+                ast.Call(func=ast.Name(id="zip"), args=[one, other]),
+            ):
+                pairs = [(first, one, second), (second, other, first)]
+                for own, of, beside in pairs:
+                    text = script.text(of)
+                    if own == name and isinstance(of, ast.Attribute) and text.startswith("self."):
+                        moved_all = (
+                            f"{own}.to({beside}.device) for {first}, {second} in {script.text(loop.iter)}"
+                        )
+                        return loop, f"{text} = [{moved_all}]"
+    return None
 
 
 def _item_of_loop(script: Script, statement: ast.stmt, name: str) -> str | None:

@@ -167,7 +167,7 @@ def _nearer(fix: Fix[Phrase], other: Fix[Phrase]) -> bool:
     """Whether a fix keeps one tensor for each device, or makes it where it belongs and the other one sends it
     there afterwards.
     """
-    if fix.title.key == "fix.keyed":
+    if fix.title.key in ("fix.keyed", "fix.sent-along"):
         return True
     return fix.title.key == "fix.made-on" and fix.safety == "safe" and other.title.key == "fix.input-to"
 
@@ -236,7 +236,8 @@ def _to_weight(failure: Failure, script: Script, weight: Operand) -> list[Fix[Ph
     others = partners(failure, weight)
     if not on_accelerator(weight.device) or len(others) != 1 or others[0].role:
         return []
-    return _used(failure, script, others[0])
+    met = others[0]
+    return _used(failure, script, replace(met, local=met.local or failure.expression(met)))
 
 
 def _made(failure: Failure, script: Script, guilty: Operand) -> list[Fix[Phrase]]:
@@ -296,6 +297,9 @@ def fix_at_use(event: Event, operand: str) -> Fix[Phrase] | None:
 
 def _inputs(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """Inputs to the device of the first weight."""
+    if guilty is not None and guilty.role and script is not None and script.holds(failure.event.at):
+        if there := _to_weight(failure, script, guilty):
+            return there
     if guilty is not None and not failure.op.startswith("embedding"):
         return _to_partner(
             failure, script, guilty, "fix.input-to", guilty.local or guilty.argument or guilty.name
@@ -431,9 +435,8 @@ def _to_partner(
     """
     source = _source(failure, guilty)
     place = source.moved or source.made
-    target = (
-        target_at(failure, script, guilty, place.line) if script is not None and script.holds(place) else None
-    )
+    anew = script is not None and script.holds(place) and not _renews(script, place)
+    target = target_at(failure, script, guilty, place.line) if anew and place is not None else None
     diff = _move(failure, script, source, target.text, None) if target is not None else None
     if (
         script is not None
@@ -453,6 +456,19 @@ def _to_partner(
         return used
     device = target.title if target is not None else partners(failure, guilty)[0].device
     return [Fix(Phrase(key, operand=operand, device=device), "check", diff)]
+
+
+def _renews(script: Script, place: Place) -> bool:
+    """Whether a statement gives an attribute a value computed from the one it had: the next such value would
+    be computed from two devices.
+    """
+    statement = script.statement(place)
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Attribute):
+        return False
+    kept = script.text(statement.targets[0])
+    return any(
+        script.text(each) == kept for each in ast.walk(statement.value) if isinstance(each, ast.Attribute)
+    )
 
 
 def _source(failure: Failure, guilty: Operand) -> Operand:
@@ -552,6 +568,9 @@ def _generator(failure: Failure, script: Script | None, guilty: Operand | None) 
     ]
     if len(made) != 1 and (sent := _asked_and_sent(failure, script)) is not None:
         return [sent]
+    user = failure.event.user_at
+    if len(made) > 1 and script is not None and script.holds(user):
+        made = [each for each in made if each.lineno <= user.line <= (each.end_lineno or each.lineno)]
     if script is None or len(made) != 1:
         return [Fix(Phrase("fix.generator", device=named(devices[0], failure)), "check")]
     old = made[0]
@@ -653,13 +672,16 @@ def _loaded(failure: Failure, script: Script | None, guilty: Operand | None) -> 
     if script is not None and script.holds(place):
         target = target_at(failure, script, guilty, place.line)
         for call in script.find(place):
-            if (
-                target is not None
-                and called(call) == "load"
-                and not any(keyword.arg == "map_location" for keyword in call.keywords)
-            ):
-                diff = script_diff(script, with_keyword(script, call, "map_location", target.text))
-                break
+            given = next((each.value for each in call.keywords if each.arg == "map_location"), None)
+            if target is None or called(call) != "load" or (given is not None and not target.derived):
+                continue
+            changed = (
+                with_keyword(script, call, "map_location", target.text)
+                if given is None
+                else swapped(script, given, target.text)
+            )
+            diff = script_diff(script, changed)
+            break
     safety: Safety = (
         "safe"
         if diff is not None and target is not None and target.derived and unites(failure, guilty)

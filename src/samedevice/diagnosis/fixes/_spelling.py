@@ -57,6 +57,8 @@ _SIGNATURES: Mapping[str, tuple[str, ...]] = {
 """Functions of torch with the operands that their operators name, in the order of a call; for a method, what
 it is called on comes first. `where` as a method is the one exception.
 """
+_WITHOUT_BIAS = ("self", "mat2")
+"""Of `linear` without a bias: a product of two, whose first operand is no bias."""
 _NO_METHODS = frozenset(("pack_padded_sequence",))
 """Functions that no tensor has: what stands before the dot is a module."""
 _JOINS = frozenset("cat concat concatenate stack hstack vstack dstack".split())
@@ -225,6 +227,8 @@ def _in_call(call: ast.Call, operand: Operand) -> ast.expr | None:
         whole = not any(isinstance(each, ast.Starred) for each in elements)
         return elements[int(at)] if whole and at.isdecimal() and int(at) < len(elements) else None
     names = _SIGNATURES.get(name, ("self", "other") if name in _PAIRS else ())
+    if name == "linear" and len(values) + len(call.keywords) == len(_WITHOUT_BIAS):
+        names = _WITHOUT_BIAS
     if name == "where" and not plain:
         names = ("self", "condition", "other")
     if names:

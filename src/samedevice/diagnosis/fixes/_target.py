@@ -166,7 +166,7 @@ def wanted(failure: Failure, guilty: Operand) -> set[str]:
 
 def unites(failure: Failure, guilty: Operand) -> bool:
     """Whether the statement is right as soon as this operand goes where the others are."""
-    rest = [each for each in failure.event.operands if each is not guilty and not _stays(each)]
+    rest = [each for each in failure.event.operands if each.name != guilty.name and not _stays(each)]
     return len({each.device for each in rest}) == 1
 
 

@@ -64,6 +64,9 @@ def _gone(finding: Finding[Phrase], with_fix_of: Finding[Phrase]) -> bool:
         return True
     own, other = _decision(finding), _decision(with_fix_of)
     same = own is not None and other is not None and bool(own.order) and own.order == other.order
+    if own is not None and other is not None and own.kind == other.kind == "loaded":
+        if own.at == other.at and _at_decision(with_fix_of):
+            return True  # out of one file
     if same and with_fix_of.fixes[0].title.key in _OF_ATTRIBUTE and not _at_decision(with_fix_of):
         same = bool(_names(finding) & _names(with_fix_of))  # two were computed from one
     return (same or _of_one_module(finding, with_fix_of)) and (
