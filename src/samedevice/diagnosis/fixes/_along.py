@@ -18,7 +18,7 @@ from samedevice.diagnosis.fixes._target import unites
 from samedevice.events import Operand, on_accelerator
 from samedevice.findings import Fix, Safety
 from samedevice.messages import Phrase
-from samedevice.provenance.assignments import reaching, statements_around
+from samedevice.provenance.assignments import Given, reaching, statements_around
 from samedevice.provenance.syntax import names_of
 
 _STEPS = 8
@@ -62,7 +62,10 @@ def _handed_down(failure: Failure, text: str | None) -> Iterator[tuple[str, int]
             return
         frame = flow.frame(depth)
         found = [each for each in reaching(head, frame.scope, frame.statement) if each.replaces]
-        value: ast.expr | None = found[0].value if len(found) == 1 and found[0].item is None else None
+        value: ast.expr | None = None
+        match found:
+            case [Given(statement=ast.Assign(targets=[ast.Name()]), value=value)]:
+                pass  # of one that is taken apart the name has a part
         if not found and (given := flow.given(head, depth)) is not None:
             value, depth = given
             text = f"{ast.unparse(value)}{dot}{path}"

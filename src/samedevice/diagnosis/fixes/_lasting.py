@@ -143,14 +143,18 @@ def _kept_item(failure: Failure, operand: Operand) -> ast.expr | None:
     if not failure.flow.readable:
         return None
     frame = failure.flow.frame(0)
+    items = [each for each in ast.walk(frame.statement) if isinstance(each, ast.Subscript)]
+    items = [each for each in items if ast.unparse(each) == text]
     if text.isidentifier():
         found = [each for each in reaching(text, frame.scope, frame.statement) if each.replaces]
         match found:
             case [Given(statement=ast.Assign(targets=[ast.Name()], value=ast.Subscript() as item))]:
-                return item if ast.unparse(item).startswith("self.") else None
-        return None
-    items = (each for each in ast.walk(frame.statement) if isinstance(each, ast.Subscript))
-    return next((each for each in items if ast.unparse(each) == text and text.startswith("self.")), None)
+                items = [item]
+    for each in items:
+        part = any(isinstance(node, ast.Slice) for node in ast.walk(each))  # of a tensor, which stays
+        if ast.unparse(each).startswith("self.") and not part:
+            return each
+    return None
 
 
 def _comes_round(failure: Failure, operand: Operand) -> bool:

@@ -790,7 +790,8 @@ def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None
         return []
     if (kept := container_fix(failure, script) or attached_fix(failure, script, weight)) is not None:
         return [kept]
-    if any(each.kind == "placed" and on_accelerator(each.device) for each in weight.lineage[1:]):
+    newest, *before = weight.lineage or (None,)
+    if any(newest and each.name == newest.name and on_accelerator(each.device) for each in before):
         return []  # it was there, and something took it away again
     made = None if script is None else _made_of(failure, script)
     from_file = weight.decision is not None and weight.decision.kind == "outside"
