@@ -356,6 +356,31 @@ walk(torch.ones(4, device="cuda:1"))
             "    wander = Wander(start.shape[0], device=start.device)",
         ],
     ),
+    "a function whose results are cached": (
+        """\
+import functools
+
+import torch
+
+@functools.cache
+def ramp(n):
+    up = torch.arange(n).float()
+    return torch.cat([up, torch.zeros(1)])
+
+def weighed(x):
+    y = x * 2
+    return y * ramp(x.shape[0] - 1)
+
+for card in ("cuda:0", "cuda:1"):
+    weighed(torch.ones(4, device=card))
+""",
+        [
+            "def ramp(n, device=None):",
+            "    up = torch.arange(n, device=device).float()",
+            "    return torch.cat([up, torch.zeros(1, device=device)])",
+            "    return y * ramp(x.shape[0] - 1, device=y.device)",
+        ],
+    ),
     "a generator that a helper keeps": (
         """\
 import torch

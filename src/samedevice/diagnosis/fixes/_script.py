@@ -17,6 +17,7 @@ from samedevice.diagnosis.fixes._asked import asked_fix
 from samedevice.diagnosis.fixes._at_hand import device_at
 from samedevice.diagnosis.fixes._attached import attached_fix, container_fix, of_weight
 from samedevice.diagnosis.fixes._buffer import buffer_fix, renewed_fix
+from samedevice.diagnosis.fixes._cached import cached_fix
 from samedevice.diagnosis.fixes._combine import Change, changes_of
 from samedevice.diagnosis.fixes._constructed import constructed_fix, told
 from samedevice.diagnosis.fixes._edit import (
@@ -98,6 +99,7 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
     if failure.mismatch and not told:
         once = (
             keyed_fix(failure, script, guilty)
+            or cached_fix(failure, script, guilty)
             or unmoved_fix(failure, script, guilty)
             or asked_fix(failure, script, guilty)
             or along_fix(failure, script, guilty)
@@ -167,7 +169,7 @@ def _nearer(fix: Fix[Phrase], other: Fix[Phrase]) -> bool:
     """Whether a fix keeps one tensor for each device, or makes it where it belongs and the other one sends it
     there afterwards.
     """
-    if fix.title.key in ("fix.keyed", "fix.sent-along"):
+    if fix.title.key in ("fix.keyed", "fix.cached", "fix.sent-along"):
         return True
     return fix.title.key == "fix.made-on" and fix.safety == "safe" and other.title.key == "fix.input-to"
 
