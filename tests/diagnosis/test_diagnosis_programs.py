@@ -23,7 +23,7 @@ PROGRAMS = [
 ]
 REPAIRED = {
     "averaged_on_host": "ema_v.lerp_(model_v.to(ema_v.device), weight=1.0 - self.decay)",
-    "resumed_heavyball": "v.mul_(self.keep).add_(p.grad.to(v.device))",
+    "resumed_heavyball": "state = torch.load(checkpoint, map_location=device)",
     "anchor_weights": "net.to(device)\noptimizer = Anchored(",
     "slow_copy": "s.mul_(self.decay).add_(p.to(s.device), alpha=1 - self.decay)",
 }

@@ -229,6 +229,8 @@ def _where_decided(failure: Failure, script: Script, guilty: Operand, device: st
         target = target_of(failure, script, guilty, device, place.line)
         if target is not None and not _at_failure(failure, place) and not _unpacked(script, place):
             title = Phrase("fix.made-on", operand=failure.written(guilty), device=target)
+            if decision.kind == "loaded":
+                title = Phrase("fix.map-location", device=target)
             yield relocated(script, place, target), title
 
 
