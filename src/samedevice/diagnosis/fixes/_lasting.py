@@ -496,7 +496,8 @@ def _before_use(failure: Failure, script: Script, guilty: Operand) -> _Change:
         return
     written = failure.expression(guilty) or ""
     if name is not None and "[" in name and written.startswith(name.partition("[")[0] + "["):
-        name = written  # as the statement has it: what was found is one of several
+        # as the statement has it: what was found is one of several
+        name = written[: written.rindex("]") + 1] if "]" in written else name
     target = target_at(failure, script, guilty, at.line)
     if statement is None or target is None or not target.derived or _has_block(statement):
         return

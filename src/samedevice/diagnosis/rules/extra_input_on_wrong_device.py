@@ -45,6 +45,7 @@ from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, frameless, line
 from samedevice.events import Operand
 from samedevice.messages import Phrase
 from samedevice.provenance.named_devices import takes_arguments
+from samedevice.provenance.syntax import names_of
 
 
 def _detect(failure: Failure) -> Hint | None:
@@ -206,10 +207,10 @@ def _enclosed(failure: Failure) -> Hint | None:
     called with.
     """
     for operand in failure.plain if failure.in_model and failure.two_gpus else ():
-        text = failure.expression(operand) or ""
+        names = names_of(failure.expression(operand) or "")
         others = [each for each in failure.event.operands if each.device != operand.device]
         given = all(failure.flow.is_local(failure.expression(each) or "") for each in others)
-        if others and given and failure.flow.is_enclosed(text):
+        if others and given and names and all(failure.flow.is_enclosed(each) for each in names):
             key = "because.placed-by-user"
             return Hint(
                 8.7, Phrase(key, operand=failure.written(operand), device=operand.device), operand.name
