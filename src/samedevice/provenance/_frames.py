@@ -122,15 +122,15 @@ def site_of(frame: FrameType) -> Site:
     return (frame.f_code, frame.f_lasti)
 
 
-_INLINE = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"))
-"""Code that is a part of the function around it; from Python 3.12 on only the last has a frame of its own."""
+_INLINE = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>"))
+"""Code that is a part of the function around it, and from Python 3.12 on has no frame of its own."""
 
 
 def function_name(code: CodeType) -> str:
     """The function that code belongs to: of a comprehension that around it."""
     if code.co_name not in _INLINE:
         return code.co_name
-    around = [each for each in code.co_qualname.split(".") if each not in ("<locals>", *_INLINE)]
+    around = [each for each in code.co_qualname.split(".") if each not in ("<locals>", "<genexpr>", *_INLINE)]
     return around[-1] if around else "<module>"
 
 

@@ -106,6 +106,17 @@ class Flow:
             for node in ast.walk(function)
         )
 
+    def is_argument(self, name: str) -> bool:
+        """Whether the failing function gets a name as an argument, and gives it no other value."""
+        frame = self._frames[0] if self._frames else None
+        function = None if frame is None else frame.function
+        if function is None or name not in {each.arg for each in function.args.args}:
+            return False
+        return not any(
+            isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+            for node in ast.walk(function)
+        )
+
     def is_enclosed(self, name: str) -> bool:
         """Whether the failing function reads a name of the function around it."""
         frame = self._frames[0] if self._frames else None

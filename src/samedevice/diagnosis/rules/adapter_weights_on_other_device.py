@@ -100,6 +100,8 @@ def _kept_beside_a_layer(failure: Failure) -> Hint | None:
         return None
     for matrix in failure.plain:
         kept = failure.from_attribute(matrix) and matrix.device not in here.below
+        others = [failure.expression(each) or "" for each in failure.plain if each is not matrix]
+        kept = kept and any(failure.flow.is_argument(each) for each in others)
         if kept and len(matrix.shape) == 2 and failure.adds_to_a_layer:
             key = "rules.adapter-weights-on-other-device.added-later"
             return Hint(8.2, Phrase(key, operand=failure.written(matrix), module=here.kind), matrix.name)
