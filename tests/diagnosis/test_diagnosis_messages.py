@@ -254,3 +254,18 @@ def test_what_a_map_leaves_out_is_the_reason():
     (found,) = explain_text(f"device_map = split_model(name)\n{text}")
     assert found.cause == "device-map-incomplete-or-wrong"
     assert dict(found.reasons[0].values)["operand"] == "model.norm.weight"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("RuntimeError: randperm is only implemented for CPU", "generator-or-default-device"),
+        ("RuntimeError: torch.cuda.FloatTensor is not enabled.", "hardware-or-driver"),
+        (
+            "dgl._ffi.base.DGLError: /opt/dgl/src/c_runtime_api.cc:87: Check failed: allow_missing: Device API gpu is not enabled",
+            "hardware-or-driver",
+        ),
+    ],
+)
+def test_messages_of_builds_and_of_makers(text, cause):
+    assert explain_text(text)[0].cause == cause

@@ -402,7 +402,7 @@ KINDS: tuple[Kind, ...] = (
         "cuda-not-compiled",
         "not compiled with|not linked with|no nvidia|no cuda|torch._c|is not enabled",
         r"Torch not compiled with CUDA enabled|not linked with support for cuda|Found no NVIDIA driver|No CUDA GPUs are available"
-        r"|module 'torch\._C' has no attribute '_cuda_\w{1,60}'|torch\.cuda\.\w{1,40} is not enabled",
+        r"|module 'torch\._C' has no attribute '_cuda_\w{1,60}'|torch\.cuda\.\w{1,40} is not enabled|Device API (?:gpu|cuda) is not enabled",
     ),
     _row(
         "machine",

@@ -91,6 +91,12 @@ latents = torch.randn(shape, generator=generator, device="cuda")
 - [torch.Generator](https://docs.pytorch.org/docs/stable/generated/torch.Generator.html)
 """
 
+_MAKER_OF_THE_HOST = (
+    r"\b(?:randperm|randint|randn?|arange|linspace|eye|zeros|ones|empty|full)\b"
+    r" is only (?:implemented|available)"
+)
+"""What makes a tensor was asked for one on a GPU: nobody hands it an input, so a default says so."""
+
 RULE = Rule(
     code="SD134",
     name="generator-or-default-device",
@@ -123,6 +129,7 @@ RULE = Rule(
         ),
         sign(2.4, said("numpy-conversion")),
         sign(4, anywhere(r"set_default_device|set_default_tensor_type")),
+        sign(4.4, said("needs-host"), anywhere(_MAKER_OF_THE_HOST)),
         sign(
             2.5,
             line(r"randperm|random_split|\bgenerator\s?=|torch\.Generator|\bsampler\b"),

@@ -217,9 +217,6 @@ class Reducer:
     def _autograd_hook(self, index: int) -> None:
         if not self._expects:
             return
-        self._finished = (
-            False  # now it has to: a forward pass that nothing follows leaves nothing to wait for
-        )
         self._used.add(index)
         if self._static:
             if self._counts is None:
