@@ -55,4 +55,4 @@ def test_the_map_of_the_old_machine(folder):
     found, healed, healing = answers(folder, old_map(folder), heal=True)
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
     assert healed == written
-    assert {each.finding.cause for each in healing.repairs} == {"rope-table-on-wrong-device"}
+    assert {each.finding.cause for each in healing.repairs} == {"device-map-incomplete-or-wrong"}

@@ -188,13 +188,14 @@ class Failure:
 
     @cached_property
     def left_out(self) -> tuple[str, str] | None:
-        """The running module without parameters that no entry of the map reaches, though modules beside it
-        have theirs, and where the first of these is. Without an entry no hook brings its arguments together.
+        """The running part of the model that has buffers alone and that no entry of the map reaches, though
+        modules beside it have theirs, and where the first of these is. Without an entry no hook brings its
+        arguments together.
         """
         if len(self.event.running) < 2 or self.entry is None:
             return None
         inner = self.event.running[0]
-        if inner.hook is not None or inner.below:
+        if inner.hook is not None or inner.below or not (inner.own and inner.registered):
             return None
         name, around = inner.name, self.event.running[1].name
         whole = len(self.event.running) == 2
