@@ -1,6 +1,6 @@
 """Each device that the static reading claims is the device at which the tensor is when the program runs.
 
-Time: twelve minutes for 5,000 programs.
+Time: twenty minutes for 3,000 programs.
 Needs: nothing else.
 
     python -m evidence static-claims                            # 1,000 programs
