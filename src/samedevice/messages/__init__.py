@@ -11,7 +11,7 @@ one needs no line of code. Nothing is read before the first sentence is asked fo
 from __future__ import annotations
 
 from samedevice.messages._catalogue import SOURCE, Language, catalogue, language_of, languages
-from samedevice.messages._phrase import Bytes, Phrase, Several, Value, short_operator
+from samedevice.messages._phrase import Bytes, Phrase, Several, Value, short_operator, signed_percent
 
 __all__ = [
     "SOURCE",
@@ -24,4 +24,5 @@ __all__ = [
     "language_of",
     "languages",
     "short_operator",
+    "signed_percent",
 ]

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 
+def signed_percent(share: float) -> str:
+    """A share with its sign, in tenths of a per cent; nothing is `+0.0%`, never `-0.0%`."""
+    return f"{round(share, 3) + 0.0:+.1%}"
+
+
 @dataclass(frozen=True, slots=True)
 class Bytes:
     """An amount of memory: in `unit`, or in the binary unit that leaves at most four digits before the point.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from samedevice.messages import Bytes, Phrase, Value
+from samedevice.messages import Bytes, Phrase, Value, signed_percent
 from samedevice.planner._estimate import MemoryEstimate
 
 
@@ -40,7 +40,7 @@ class Reading:
         }
         if self.predicted is None or self.error is None:
             return Phrase("monitor.line", **values)
-        error = f"{round(self.error, 3) + 0.0:+.1%}"  # never -0.0%
+        error = signed_percent(self.error)
         return Phrase("monitor.compared", **values, predicted=Bytes(self.predicted), error=error)
 
 

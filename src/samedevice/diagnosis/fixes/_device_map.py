@@ -24,9 +24,7 @@ def entry_fix(failure: Failure, script: Script | None, name: str, device: str) -
         return Fix(title, "safe", None)
     found, given = map_literal(script, failure), _map_named(script)
     if given is not None and beside is not None:
-        statement, known = given
-        line = f'{known}["{name}"] = {known}["{beside}"]'
-        return Fix(title, "safe", script_diff(script, with_line_before(script, statement, line)))
+        return Fix(title, "safe", _with_entry_line(script, *given, name, beside))
     if not isinstance(found, ast.Dict):
         return Fix(title, "safe", None)
     entries = zip(found.keys, found.values, strict=True)
@@ -37,17 +35,28 @@ def entry_fix(failure: Failure, script: Script | None, name: str, device: str) -
     return Fix(title, "safe", script_diff(script, with_entry(script, found, f'"{name}"', text)))
 
 
+def _given(root: ast.AST) -> list[tuple[ast.Call, ast.expr]]:
+    """The calls in a piece of source that hand over a device map, each with what it hands over."""
+    return [
+        (node, keyword.value)
+        for node in ast.walk(root)
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "device_map"
+    ]
+
+
+def _with_entry_line(script: Script, before: ast.stmt, known: str, name: str, beside: str) -> str | None:
+    """The change that gives a map of a known name an entry, where another one is, before a statement."""
+    line = f'{known}["{name}"] = {known}["{beside}"]'
+    return script_diff(script, with_line_before(script, before, line))
+
+
 def _map_named(script: Script) -> tuple[ast.stmt, str] | None:
     """The statement that hands a map over, and the name of the dictionary that it is, written or made by a
     function; None for any other.
     """
-    found = [
-        (node, keyword.value.id)
-        for node in ast.walk(script.tree)
-        if isinstance(node, ast.Call)
-        for keyword in node.keywords
-        if keyword.arg == "device_map" and isinstance(keyword.value, ast.Name)
-    ]
+    found = [(call, value.id) for call, value in _given(script.tree) if isinstance(value, ast.Name)]
     if len(found) != 1:
         return None
     call, name = found[0]
@@ -64,16 +73,10 @@ def _map_named(script: Script) -> tuple[ast.stmt, str] | None:
 
 def map_argument(script: Script) -> ast.expr | None:
     """The value of the script's only `device_map=`, through a name where one is given."""
-    found = [
-        keyword.value
-        for node in ast.walk(script.tree)
-        if isinstance(node, ast.Call)
-        for keyword in node.keywords
-        if keyword.arg == "device_map"
-    ]
+    found = _given(script.tree)
     if len(found) != 1:
         return None
-    value = found[0]
+    _, value = found[0]
     if isinstance(value, ast.Name) and (made := script.assignment(value.id)) is not None:
         return made.value
     return value
@@ -106,9 +109,7 @@ def with_map_entry(finding: Finding[Phrase]) -> Finding[Phrase]:
     beside = None if given is None else _nearest(script, given[1], name)
     if given is None or beside is None:
         return finding
-    before, known = given
-    line = f'{known}["{name}"] = {known}["{beside}"]'
-    diff = script_diff(script, with_line_before(script, before, line))
+    diff = _with_entry_line(script, *given, name, beside)
     if diff is None:
         return finding
     title = Phrase("fix.map-key-beside", name=name, beside=beside)
@@ -126,14 +127,7 @@ def _handed_over(script: Script, statement: ast.stmt) -> tuple[ast.stmt, str] | 
     """The name of the map that a statement hands over, or that a function of the script returns to it, and
     the statement before which it is whole.
     """
-    values = [
-        keyword.value
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Call)
-        for keyword in node.keywords
-        if keyword.arg == "device_map"
-    ]
-    match values:
+    match [value for _, value in _given(statement)]:
         case [ast.Name(id=name)]:
             return statement, name
         case [ast.Call(func=ast.Name(id=function))]:

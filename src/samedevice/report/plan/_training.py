@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from samedevice.machines import nccl_rings
-from samedevice.messages import SOURCE, Bytes, Language, Phrase, Several, Value
+from samedevice.messages import SOURCE, Bytes, Language, Phrase, Several, Value, signed_percent
 from samedevice.planner import RESERVE
 from samedevice.preflight import NothingFits, TrainingPlan, Way
 from samedevice.preflight.needs import PARTS
@@ -97,7 +97,7 @@ def _outcome(plan: TrainingPlan) -> Phrase:
     values: dict[str, Value] = {
         "peak": Bytes(peak),
         "limit": Bytes(plan.limit),
-        "formula": f"{round(plan.estimate.peak / peak - 1, 3) + 0.0:+.1%}",
+        "formula": signed_percent(plan.estimate.peak / peak - 1),
         "seconds": f"{plan.seconds:.0f}",
     }
     return Phrase("train.proved" if plan.proved else "train.over", **values)
