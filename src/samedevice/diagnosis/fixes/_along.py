@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes._edit import script_diff, with_line_after
-from samedevice.diagnosis.fixes._source import Script
+from samedevice.diagnosis.fixes._source import Script, same_place
 from samedevice.diagnosis.fixes._target import unites
 from samedevice.events import Operand, on_accelerator
 from samedevice.findings import Fix, Safety
@@ -39,7 +39,7 @@ def along_fix(failure: Failure, script: Script | None, guilty: Operand | None) -
         for statement in statements_around(frame.scope, frame.statement):
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 break
-            own = next((each for each in script.nodes if _at_same(each, statement)), None)
+            own = next((each for each in script.nodes if same_place(each, statement)), None)
             block = next((each for each in script.blocks() if own in each), [])
             for before in reversed(block[: block.index(own)] if isinstance(own, ast.stmt) else ()):
                 sent = _sent(before)
@@ -90,8 +90,3 @@ def _sent(statement: ast.stmt) -> tuple[str, str] | None:
         ) if name == of and not isinstance(given, ast.Constant):
             return name, ast.unparse(given)
     return None
-
-
-def _at_same(node: ast.AST, statement: ast.stmt) -> bool:
-    place = (statement.lineno, statement.col_offset)
-    return isinstance(node, ast.stmt) and (node.lineno, node.col_offset) == place

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis.fixes._edit import script_diff, swapped, with_keyword, with_parameter, without
+from samedevice.diagnosis.fixes._edit import script_diff, with_parameter, with_value, without
 from samedevice.diagnosis.fixes._relocate import FACTORIES
-from samedevice.diagnosis.fixes._source import Script, called
+from samedevice.diagnosis.fixes._source import Script, called, same_place
 from samedevice.diagnosis.fixes._target import target_at, unites
 from samedevice.events import Operand
 from samedevice.findings import Fix
@@ -46,21 +46,16 @@ def cached_fix(failure: Failure, script: Script | None, guilty: Operand | None) 
     # The last one first: what stands before it stays where it is.
     for node in sorted([*made, calls[0], function], key=lambda each: (-each.lineno, -each.col_offset)):
         left = Script(script.file, source or "")
-        same = next(each for each in left.nodes if _at_same(each, node))
+        same = next(each for each in left.nodes if same_place(each, node))
         if node is function:
             source = with_parameter(left, same, f"{_NAME}=None")
         elif isinstance(same, ast.Assign):
             source = without(left, same)
         elif isinstance(same, ast.Call):
-            source = _told(left, same, target.text if node is calls[0] else _NAME)
+            source = with_value(left, same, _NAME, target.text if node is calls[0] else _NAME)
     diff = None if source is None else script_diff(script, source)
     title = Phrase("fix.cached", function=function.name, device=target.text)
     return Fix(title, "safe", diff) if diff else None
-
-
-def _told(script: Script, call: ast.Call, device: str) -> str:
-    given = next((each.value for each in call.keywords if each.arg == _NAME), None)
-    return with_keyword(script, call, _NAME, device) if given is None else swapped(script, given, device)
 
 
 def _is_cached(function: ast.FunctionDef) -> bool:
@@ -95,10 +90,3 @@ def _factories(script: Script, function: ast.FunctionDef) -> list[ast.Call | ast
             return None
         made += own
     return made
-
-
-def _at_same(node: ast.AST, other: ast.Call | ast.Assign | ast.FunctionDef) -> bool:
-    if type(node) is not type(other) or not isinstance(node, (ast.expr, ast.stmt)):
-        return False
-    same_end = isinstance(node, ast.FunctionDef) or node.end_col_offset == other.end_col_offset
-    return (node.lineno, node.col_offset) == (other.lineno, other.col_offset) and same_end

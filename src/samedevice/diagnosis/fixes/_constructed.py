@@ -14,7 +14,7 @@ from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes._at_hand import device_at
 from samedevice.diagnosis.fixes._edit import script_diff, with_keyword, with_parameter
 from samedevice.diagnosis.fixes._relocate import FACTORIES
-from samedevice.diagnosis.fixes._source import Script, called
+from samedevice.diagnosis.fixes._source import Script, called, same_place
 from samedevice.diagnosis.fixes._target import partners, unites, wanted
 from samedevice.events import Operand
 from samedevice.findings import Fix
@@ -71,7 +71,7 @@ def told(failure: Failure, script: Script, made: ast.Call, device: str) -> Fix[P
         if source is None:
             return None
         left = Script(script.file, source)
-        source = change(left, next(each for each in left.nodes if _is_same(each, node)))
+        source = change(left, next(each for each in left.nodes if same_place(each, node)))
     diff = None if source is None else script_diff(script, source)
     return Fix(Phrase("fix.constructed", owner=home.name, device=target), "safe", diff) if diff else None
 
@@ -79,14 +79,6 @@ def told(failure: Failure, script: Script, made: ast.Call, device: str) -> Fix[P
 def _call(node: ast.AST) -> ast.Call:
     assert isinstance(node, ast.Call)
     return node
-
-
-def _is_same(node: ast.AST, other: ast.Call | ast.FunctionDef) -> bool:
-    if type(node) is not type(other) or not isinstance(node, (ast.Call, ast.FunctionDef)):
-        return False
-    at, end = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
-    same_name = isinstance(node, ast.FunctionDef) or end == (other.end_lineno, other.end_col_offset)
-    return at == (other.lineno, other.col_offset) and same_name
 
 
 def _is_module(script: Script, home: ast.ClassDef) -> bool:

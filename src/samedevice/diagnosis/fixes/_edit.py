@@ -100,6 +100,12 @@ def with_keyword(script: Script, call: ast.Call, name: str, value: str) -> str:
     return _appended(source, call, [*call.args, *call.keywords], f"{name}={value}")
 
 
+def with_value(script: Script, call: ast.Call, name: str, value: str) -> str:
+    """The source in which a call is given this by name, in the place of what it was given so."""
+    given = next((each.value for each in call.keywords if each.arg == name), None)
+    return with_keyword(script, call, name, value) if given is None else swapped(script, given, value)
+
+
 def with_parameter(script: Script, function: ast.AST, text: str) -> str | None:
     """The source in which a function takes one parameter more, behind those that it is given by place; None
     where others follow them, or there are none.

@@ -28,7 +28,7 @@ from samedevice.diagnosis.fixes._edit import (
     with_line_before,
 )
 from samedevice.diagnosis.fixes._relocate import FACTORIES, relocated
-from samedevice.diagnosis.fixes._source import Script, called, same_span
+from samedevice.diagnosis.fixes._source import Script, called, same_place, same_span
 from samedevice.diagnosis.fixes._target import partners, target_at, unites, wanted
 from samedevice.events import Operand, Place, on_accelerator
 from samedevice.findings import Fix
@@ -341,7 +341,7 @@ def _where_handed(failure: Failure, script: Script, guilty: Operand, device: str
                 break
             anchor = each
     target = device_at(failure, script, device, anchor.lineno)
-    own = next((node for node in ast.walk(script.tree) if _at_same(node, anchor)), None)
+    own = next((node for node in ast.walk(script.tree) if same_place(node, anchor)), None)
     if target is not None and isinstance(own, ast.stmt):
         line = f"{item} = {item}.to({target})"
         yield with_line_before(script, own, line), Phrase("fix.input-to", operand=item, device=target)
@@ -369,11 +369,6 @@ def _where_passed(failure: Failure, script: Script, guilty: Operand, device: str
     if target is not None and own is not None:
         title = Phrase("fix.input-to", operand=script.text(own), device=target)
         yield moved(script, own, target), title
-
-
-def _at_same(node: ast.AST, statement: ast.stmt) -> bool:
-    place = (statement.lineno, statement.col_offset)
-    return isinstance(node, ast.stmt) and (node.lineno, node.col_offset) == place
 
 
 def _item_handed(failure: Failure, script: Script, guilty: Operand) -> tuple[str, str, int] | None:

@@ -32,6 +32,7 @@ from samedevice.diagnosis.fixes._edit import (
     with_import,
     with_keyword,
     with_line_before,
+    with_value,
 )
 from samedevice.diagnosis.fixes._keyed import keyed_fix
 from samedevice.diagnosis.fixes._lasting import indexes_another, lasting_fix, unmoved_fix
@@ -682,12 +683,7 @@ def _loaded(failure: Failure, script: Script | None, guilty: Operand | None) -> 
             given = next((each.value for each in call.keywords if each.arg == "map_location"), None)
             if target is None or called(call) != "load" or (given is not None and not target.derived):
                 continue
-            changed = (
-                with_keyword(script, call, "map_location", target.text)
-                if given is None
-                else swapped(script, given, target.text)
-            )
-            diff = script_diff(script, changed)
+            diff = script_diff(script, with_value(script, call, "map_location", target.text))
             break
     safety: Safety = (
         "safe"

@@ -247,6 +247,15 @@ def same_span(one: ast.AST, other: ast.AST) -> bool:
     return _ends(one) == _ends(other)
 
 
+def same_place(node: ast.AST, other: ast.AST) -> bool:
+    """Whether a node is what another one was in a text that has changed inside of it or behind it alone:
+    of the same kind and start, and of the same end where it is no statement.
+    """
+    if type(node) is not type(other):
+        return False
+    return same_span(node, other) or (isinstance(node, ast.stmt) and _ends(node)[0] == _ends(other)[0])
+
+
 def _ends(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
     """Line and column of a node's start and end."""
     line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
