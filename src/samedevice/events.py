@@ -347,6 +347,8 @@ class Written:
     line: int | None = None
     device: str | None = None
     """The device that is written, or the tensor whose device it takes."""
+    file: str | None = None
+    """The file of that line, as the traceback writes it; None where nothing is told."""
 
 
 @dataclass(frozen=True, slots=True)

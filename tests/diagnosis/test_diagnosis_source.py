@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
-from samedevice.diagnosis import Source, explain_text
+from samedevice.diagnosis import explain_text
+from samedevice.diagnosis.paste import Frame
 from samedevice.report import render
-from samedevice.static import shown_origins, written_origins
+from samedevice.static import written_origins
 
 MODULE = """
 raise RuntimeError("this file is read and never run")
@@ -55,7 +56,7 @@ class Net(nn.Module):
         x = x + self.steps
         return x + self.table[: x.shape[0]]
 """
-READER = Source(written_origins, shown_origins)
+READER = written_origins
 HOST = (
     "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, "
     "cuda:0 and cpu!"
@@ -73,7 +74,7 @@ def package(tmp_path, monkeypatch):
 
 
 def origins(function, code, line=None):
-    found = written_origins("somebody/layers.py", function, line, code)
+    found = written_origins([Frame("somebody/layers.py", line, function, code)])
     return {each.name: each.origin for each in found}
 
 
@@ -106,12 +107,12 @@ def test_origins(package):
     ],
 )
 def test_no_source_no_origins(package, file, function, code):
-    assert written_origins(file, function, None, code) == ()
+    assert written_origins([Frame(file, None, function, code)]) == ()
 
 
 def test_a_file_that_is_no_python(package):
     (package / "broken.py").write_text("def f(:\n" + "(" * 5000)
-    assert written_origins("somebody/broken.py", "f", 1, "a + b") == ()
+    assert written_origins([Frame("somebody/broken.py", 1, "f", "a + b")]) == ()
 
 
 def paste(function, code, line=3):
@@ -190,3 +191,120 @@ def test_code_at_the_top_of_a_script():
     assert finding.guilty == "steps"
     (finding,) = explain_text((TOP % HOST).replace("steps = torch", "other = torch"), READER)
     assert finding.guilty is None
+
+
+def frame(function, code, file="somebody/layers.py"):
+    return Frame(file, None, function, code)
+
+
+CALLERS = """
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def forward(self, x, mask=None, *, bias=None):
+        if mask is None:
+            mask = torch.ones(x.shape[0])
+        x = x * mask
+        return x + bias
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = Attention()
+
+    def forward(self, x, mask=None):
+        bias = torch.zeros(4)
+        return self.attention(x, mask, bias=bias)
+
+    def plain(self, x):
+        return self.attention(x, bias=torch.zeros(4).to("cuda:0"))
+
+    def turned(self, x, steps):
+        steps, x = self.prepare(x, steps)
+        return x + steps
+
+    def either(self, x, wide):
+        if wide:
+            steps = torch.arange(4)
+        else:
+            steps = torch.arange(4, device=x.device)
+        return x + steps
+
+    def branch(self, x, wide):
+        if wide:
+            steps = torch.arange(4)
+        else:
+            steps = x + 1
+            x = torch.add(x, steps)
+        return x
+
+
+def logged(function):
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return wrapper
+"""
+
+
+@pytest.fixture
+def callers(package):
+    (package / "callers.py").write_text(CALLERS)
+    return "somebody/callers.py"
+
+
+def traced(*frames):
+    return {each.name: (each.origin, each.text) for each in written_origins(frames)}
+
+
+def test_an_argument_is_followed_to_the_call_that_hands_it_over(callers):
+    inside = frame("forward", "return x + bias", callers)
+    outside = frame("forward", "return self.attention(x, mask, bias=bias)", callers)
+    assert traced(inside)["bias"] == ("argument", "bias")
+    assert traced(outside, inside)["bias"] == ("made", "torch.zeros(4)")
+    assert traced(outside, inside)["x"] == ("argument", "x")
+    script = frame("<module>", "out = block(hidden.float(), mask)", "train.py")
+    assert traced(script, outside, inside)["x"] == ("argument", "hidden.float()")
+
+
+def test_it_is_followed_through_what_hands_on_all_arguments(callers):
+    inside = frame("forward", "return x + bias", callers)
+    around = frame("wrapper", "return function(*args, **kwargs)", callers)
+    outside = frame("plain", 'return self.attention(x, bias=torch.zeros(4).to("cuda:0"))', callers)
+    assert traced(outside, around, inside)["bias"][0] == "literal"
+    unknown = frame("inner", "return fn(*args, **kwargs)", "elsewhere/hooks.py")
+    assert traced(outside, unknown, inside)["bias"][0] == "literal"
+    assert traced(outside, unknown, inside)["x"] == ("argument", "x")
+
+
+def test_a_default_counts_where_nothing_was_handed_over(callers):
+    inside = frame("forward", "x = x * mask", callers)
+    without = frame("plain", 'return self.attention(x, bias=torch.zeros(4).to("cuda:0"))', callers)
+    handed = frame("forward", "return self.attention(x, mask, bias=bias)", callers)
+    assert traced(inside)["mask"][0] == "unknown"
+    assert traced(without, inside)["mask"] == ("made", "torch.ones(x.shape[0])")
+    assert traced(handed, inside)["mask"][0] == "unknown"
+    bare = frame("<module>", "out = block(ids)", "train.py")
+    assert traced(bare, handed, inside)["mask"] == ("made", "torch.ones(x.shape[0])")
+
+
+def test_a_name_that_other_statements_set_is_no_argument(callers):
+    assert traced(frame("turned", "return x + steps", callers))["steps"][0] == "unknown"
+    assert traced(frame("either", "return x + steps", callers))["steps"][0] == "unknown"
+    assert traced(frame("branch", "x = torch.add(x, steps)", callers))["steps"][0] == "argument"
+
+
+def test_a_script_on_this_computer_is_read(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("import torch\nweights = torch.ones(3)\nloss = criterion(out * weights)\n")
+    found = traced(frame("<module>", "loss = criterion(out * weights)", str(script)))
+    assert found["weights"] == ("made", "torch.ones(3)")
+    text = (
+        f'Traceback:\n  File "{script}", line 3, in <module>\n    loss = criterion(out * weights)\n{HOST}\n'
+    )
+    (finding,) = explain_text(text, READER)
+    assert (finding.cause, finding.guilty) == ("tensor-created-on-wrong-device", "weights")
+    assert "train.py:2" in render(finding.reasons[0])

@@ -9,14 +9,14 @@ from html import escape
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 
-from samedevice.diagnosis import Source, explain_text, judge, united, with_results
+from samedevice.diagnosis import explain_text, judge, united, with_results
 from samedevice.events import DeviceMemory
 from samedevice.findings import Finding
 from samedevice.guards import findings_of
 from samedevice.machines import parse_machine
 from samedevice.messages import SOURCE, Language
 from samedevice.report import Findings, finding_text, render, shown_findings
-from samedevice.static import shown_origins, written_origins
+from samedevice.static import written_origins
 
 if TYPE_CHECKING:
     from samedevice.machines import Machine
@@ -167,11 +167,7 @@ def explain(error: BaseException | str, language: Language = SOURCE) -> list[Fin
     Several errors in one text give several findings, the last one first, and of errors that follow each other
     the first. What has nothing to do with devices gives a finding whose `verdict` is `not-a-device-error`.
     """
-    found = (
-        explain_text(error, Source(written_origins, shown_origins))
-        if isinstance(error, str)
-        else findings_of(error)
-    )
+    found = explain_text(error, written_origins) if isinstance(error, str) else findings_of(error)
     return shown_findings(found, language)
 
 

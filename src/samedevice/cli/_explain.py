@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -10,7 +11,7 @@ from typing import BinaryIO, TextIO
 from samedevice import doctor, static
 from samedevice.cli._answering import answered, print_answer
 from samedevice.cli._reporting import Reporting, Told, in_form, into_file
-from samedevice.diagnosis import Source, explain_text
+from samedevice.diagnosis import explain_text
 from samedevice.errors import UsageError
 from samedevice.events import Written
 from samedevice.findings import explain_document
@@ -46,7 +47,7 @@ def _explain(source: str | None, reporting: Reporting, language: Language) -> in
     if check is not None:
         print(check_text(check, language), end="")
         return EXPLAINED
-    findings = explain_text(_read(source), Source(_of_installed, _of_shown))
+    findings = explain_text(_read(source), _origins)
     told = Told("explain", Sifted(tuple(findings)), source, language)
 
     def blocks(into: TextIO) -> None:
@@ -72,12 +73,8 @@ def _explain(source: str | None, reporting: Reporting, language: Language) -> in
     return EXPLAINED
 
 
-def _of_installed(file: str, function: str | None, line: int | None, code: str) -> tuple[Written, ...]:
-    return static.written_origins(file, function, line, code)  # the readers of source come in when asked
-
-
-def _of_shown(text: str, function: str | None, code: str) -> tuple[Written, ...]:
-    return static.shown_origins(text, function, code)
+def _origins(frames: Sequence[static.Printed], shown: Sequence[str]) -> tuple[Written, ...]:
+    return static.written_origins(frames, shown)  # the readers of source come in when asked
 
 
 def _read(source: str | None) -> str:

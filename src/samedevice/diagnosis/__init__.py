@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from samedevice.diagnosis._judge import judge, verdict_of
     from samedevice.diagnosis._results import with_results
     from samedevice.diagnosis._rule import HEADINGS, Rule
-    from samedevice.diagnosis._source import Source
     from samedevice.diagnosis._weigh import UNDETERMINED, Verdict
     from samedevice.diagnosis.fixes import (
         Held,
@@ -43,7 +42,6 @@ __all__ = [
     "UNDETERMINED",
     "Held",
     "Rule",
-    "Source",
     "Verdict",
     "brought_to_host",
     "changes_of",
@@ -72,7 +70,6 @@ __getattr__, __dir__ = on_demand(
         "_followers": ("without_followers",),
         "_results": ("with_results",),
         "_rule": ("HEADINGS", "Rule"),
-        "_source": ("Source",),
         "_weigh": ("UNDETERMINED", "Verdict"),
         "fixes": (
             "Held",

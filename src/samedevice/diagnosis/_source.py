@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from samedevice.diagnosis._rule import device_pattern
-from samedevice.diagnosis.paste import Report
+from samedevice.diagnosis.paste import Frame, Report
 from samedevice.diagnosis.story import Reading
 from samedevice.events import Written
 from samedevice.messages import Phrase
 
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """How source is read; handed in, since judging imports no reader."""
-
-    installed: Callable[[str, str | None, int | None, str], tuple[Written, ...]]
-    """By file, function, line and printed code of a frame: the origins of the operands."""
-    shown: Callable[[str, str | None, str], tuple[Written, ...]]
-    """By text, function and printed code, where the paste shows the source itself."""
+Source = Callable[[Sequence[Frame], Sequence[str]], tuple[Written, ...]]
+"""By the frames of a traceback, oldest first, and texts that show code: the origins of the operands of the
+innermost frame's statement. It is handed in, since judging imports no reader.
+"""
 
 
 def origins_of(report: Report, source: Source | None) -> tuple[Written, ...]:
@@ -27,11 +21,7 @@ def origins_of(report: Report, source: Source | None) -> tuple[Written, ...]:
     at = report.at
     if source is None or at is None or at.file is None or not device_pattern(report.devices):
         return ()
-    found = source.installed(at.file, at.function, at.line, at.code)
-    pieces = iter(report.pieces)
-    while not found and (piece := next(pieces, None)) is not None:
-        found = source.shown(piece, at.function, at.code)
-    return found
+    return source(report.own_frames or (at,), report.pieces)
 
 
 def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:
@@ -45,9 +35,9 @@ def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:
         return None
     odd = decided[0]
     if odd.origin == "literal":
-        reason = Phrase("because.written-device", operand=odd.name, text=odd.text, line=odd.line or 0)
+        reason = Phrase("because.written-device", operand=odd.name, text=odd.text, place=_place(odd))
         return Reading("hard-coded-device", (reason,), ("tensor-created-on-wrong-device",), guilty=odd.name)
-    reason = Phrase("because.written-without", operand=odd.name, text=odd.text, line=odd.line or 0)
+    reason = Phrase("because.written-without", operand=odd.name, text=odd.text, place=_place(odd))
     return Reading("tensor-created-on-wrong-device", (reason,), guilty=odd.name)
 
 
@@ -55,3 +45,8 @@ def _decided(each: Written, on_host: bool) -> bool:
     if each.origin == "literal":
         return each.device != "cpu" or on_host
     return on_host and each.origin in ("made", "attribute", "host")
+
+
+def _place(each: Written) -> str:
+    """Where the line of an origin stands; the file alone, where only a text shows it."""
+    return f"{each.file}:{each.line}" if each.line is not None else each.file or ""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from samedevice.static.documents import Document, line_of, read_document, read_documents
     from samedevice.static.files import read_text
     from samedevice.static.interpreter import facts_of
-    from samedevice.static.origins import shown_origins, written_origins
+    from samedevice.static.origins import Printed, written_origins
     from samedevice.static.start import Start
     from samedevice.static.values import (
         SPREADING,
@@ -41,6 +41,7 @@ __all__ = [
     "Model",
     "Origin",
     "Placement",
+    "Printed",
     "Start",
     "Table",
     "Text",
@@ -50,7 +51,6 @@ __all__ = [
     "read_document",
     "read_documents",
     "read_text",
-    "shown_origins",
     "written_origins",
 ]
 
@@ -66,10 +66,7 @@ __getattr__, __dir__ = on_demand(
         ),
         "files": ("read_text",),
         "interpreter": ("facts_of",),
-        "origins": (
-            "shown_origins",
-            "written_origins",
-        ),
+        "origins": ("written_origins",),
         "start": ("Start",),
         "values": (
             "SPREADING",

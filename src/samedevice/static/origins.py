@@ -1,70 +1,261 @@
-"""Where the operands of one statement come from, as its function and its class are written.
+"""Where the operands of a failing statement come from, as the functions of its traceback are written.
 
-Nothing is imported or run. What cannot be told is `unknown`; an origin is never a guess: each is one
-expression of the source, which is given with it.
+An argument is followed to the call in the next frame out that hands it over, and on from there, as far as the
+source is here. Nothing is imported or run.
 """
 
 from __future__ import annotations
 
 import ast
-import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Protocol
 
 from samedevice.errors import UsageError
-from samedevice.events import Origin, Written
-from samedevice.provenance.syntax import tree_of
+from samedevice.events import Written
+from samedevice.provenance.syntax import parsed, tree_of
 from samedevice.static.files import read_text
-from samedevice.static.tensors.knowledge import FACTORIES, FUNCTIONS, METHODS
+from samedevice.static.statement import (
+    OWN,
+    Statement,
+    called_name,
+    find_statement,
+    parameters_of,
+    runs_a_module,
+)
 
 _LONGEST_TEXT = 60_000
-_DEEPEST = 8
-"""Assignments that are followed from a name back to where its tensor was made."""
-_LIKE, _NEW = FUNCTIONS["like"], METHODS["new"]
-_OF_TENSORS = frozenset(
-    "view reshape unsqueeze squeeze expand expand_as repeat repeat_interleave transpose permute flatten "
-    "contiguous clone detach float long int bool half bfloat16 double type sum mean max min cumsum argmax "
-    "masked_fill t chunk split gather index_select clamp pow sqrt rsqrt exp log softmax flip roll add sub "
-    "mul div eq ne lt gt le ge logical_not logical_and logical_or any all nonzero diff tril triu".split()
+_NO_FUNCTION = ast.FunctionDef(
+    "<unknown>",
+    ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]),
+    [],
+    [],
+    lineno=0,
 )
-"""Methods whose result is where their tensor is."""
-_REGISTERS: Mapping[str, Origin] = {"register_buffer": "buffer", "register_parameter": "parameter"}
-_HOST = frozenset("from_numpy frombuffer".split())
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_RUN_BY_CALLS = frozenset("forward __call__".split())
+"""Methods that run where their object is called."""
 
 
-def written_origins(file: str, function: str | None, line: int | None, code: str) -> tuple[Written, ...]:
-    """The origins of the operands of a failing statement; nothing where its source is not here.
+class Printed(Protocol):
+    """A frame of a traceback, as a text prints it."""
 
-    The frame names `file` as installed, `function`, a line of whatever version it was, and its `code`.
+    @property
+    def file(self) -> str | None:
+        """Relative to the installed package, where it is of one."""
+
+    @property
+    def line(self) -> int | None:
+        """Of whatever version it was."""
+
+    @property
+    def function(self) -> str | None:
+        """Its name, with its class or without."""
+
+    @property
+    def code(self) -> str:
+        """The printed statement; empty where none is printed."""
+
+
+def written_origins(frames: Sequence[Printed], shown: Sequence[str] = ()) -> tuple[Written, ...]:
+    """The origins of the operands of the innermost frame's statement; nothing where its source is missing.
+
+    `frames` are given oldest first; their source is that of installed packages, or is a text of `shown`.
     """
-    path = _installed(file) if code and function else None
-    tree = _parsed(path) if path is not None else None
-    return _origins(tree, function, line, code)
+    pieces = [tree for text in shown if len(text) <= _LONGEST_TEXT and (tree := _tree(textwrap.dedent(text)))]
+    step: _Step | None = None
+    for frame in frames:
+        step = _Step(frame, pieces, step)
+    if step is None or step.statement is None:
+        return ()
+    return tuple(step.followed(each) for each in step.statement.origins())
 
 
-def shown_origins(text: str, function: str | None, code: str) -> tuple[Written, ...]:
-    """The same where a person shows the source as text."""
-    tree = _tree(textwrap.dedent(text)) if code and function and len(text) <= _LONGEST_TEXT else None
-    return _origins(tree, function, None, code)
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """An argument of a call that is looked for."""
+
+    name: str
+    position: int | None
+    """Without the object of a method; None for one that only its name hands over."""
+    functions: frozenset[str]
+    """Names of the function that got it, and of those around it that handed on what they were given."""
 
 
-def _origins(
-    tree: ast.Module | None, function: str | None, line: int | None, code: str
-) -> tuple[Written, ...]:
-    found = _statement(tree, function.rpartition(".")[2], line, code) if tree and function else None
-    return () if found is None else tuple(found.origins())
+@dataclass(frozen=True)
+class _Step:
+    """A frame, and the one that called it."""
+
+    frame: Printed
+    pieces: Sequence[ast.Module]
+    caller: _Step | None
+
+    @cached_property
+    def statement(self) -> Statement | None:
+        """Its statement with the function around it, where their source is here."""
+        tree = _source_of(self.frame.file)
+        found = None if tree is None else self._found_in(tree)
+        return found or next(filter(None, map(self._found_in, self.pieces)), None)
+
+    def _found_in(self, tree: ast.Module) -> Statement | None:
+        frame = self.frame
+        if not frame.code or not frame.function:
+            return None
+        found = find_statement(tree, frame.function.rpartition(".")[2], frame.line, frame.code)
+        return None if found is None else replace(found, given=self._given, shown=tree in self.pieces)
+
+    def _placed(self, origin: Written) -> Written:
+        """An origin with its file; without the line, where only a text shows the source."""
+        shown = self.statement is not None and self.statement.shown
+        return replace(origin, file=self.frame.file, line=None if shown else origin.line)
+
+    def followed(self, origin: Written) -> Written:
+        """An origin; that of what the callers hand over, where it is an argument."""
+        if origin.origin != "argument" or self.statement is None:
+            return self._placed(origin) if origin.origin != "unknown" else origin
+        wanted = self._parameter(origin.text)
+        handed = None if wanted is None or self.caller is None else self.caller.handed(wanted, origin.name)
+        return handed or self._placed(origin)
+
+    def handed(self, wanted: _Wanted, name: str) -> Written | None:
+        """The origin of what this frame's statement hands over; None where that cannot be told."""
+        call = self._call(wanted)
+        value = self._value(call, wanted) if call is not None else None
+        if isinstance(value, _Wanted):
+            return None if self.caller is None else self.caller.handed(value, name)
+        if value is None:
+            return None
+        if self.statement is not None:
+            found = self.statement.traced(value, name)
+            return self.followed(found) if found.origin != "unknown" else None
+        found = Statement(self._node, _NO_FUNCTION, None).traced(value, name)
+        if found.origin == "unknown":
+            found = Written(name, "argument", ast.unparse(value)[:120])
+        return replace(found, line=self.frame.line, file=self.frame.file)
+
+    def _given(self, parameter: str) -> bool | None:
+        """Whether the callers hand over a parameter that may be None."""
+        wanted, step = self._parameter(parameter), self.caller
+        while wanted is not None and step is not None:
+            call = step._call(wanted)
+            if call is None:
+                return None
+            passed = step._value(call, wanted)
+            if not isinstance(passed, _Wanted):
+                return step._holds(passed)
+            wanted, step = passed, step.caller
+        return None
+
+    def _holds(self, value: ast.expr | None) -> bool | None:
+        """Whether an expression of this frame's statement is a tensor, not None; None where that is open."""
+        if value is None or (isinstance(value, ast.Constant) and value.value is None):
+            return False
+        if self.statement is None:
+            return None
+        found = self.statement.traced(value, "")
+        if found.origin == "argument":
+            return self._given(found.text)
+        return None if found.origin == "unknown" else True
+
+    def _parameter(self, name: str) -> _Wanted | None:
+        found = self.statement
+        if found is None or name not in parameters_of(found.function):
+            return None
+        own = [each for each in parameters_of(found.function) if each not in OWN]
+        positional = len(own) - len(found.function.args.kwonlyargs)
+        position = own.index(name) if name in own and own.index(name) < positional else None
+        return _Wanted(name, position, frozenset((found.function.name,)))
+
+    @cached_property
+    def _node(self) -> ast.stmt:
+        """Its statement; as it is printed, where the source is not here."""
+        if self.statement is not None:
+            return self.statement.node
+        tree = parsed(self.frame.code)
+        return tree.body[0] if tree is not None and len(tree.body) == 1 else ast.Pass()
+
+    def _call(self, wanted: _Wanted) -> ast.Call | None:
+        """The call of this frame's statement that runs a function; None where several may."""
+        calls = [each for each in ast.walk(self._node) if isinstance(each, ast.Call)]
+        named = [each for each in calls if called_name(each) in wanted.functions]
+        if not named and wanted.functions & _RUN_BY_CALLS:
+            named = [each for each in calls if runs_a_module(each)]
+            named = named if len(named) == 1 else [each for each in named if _offers(each, wanted)]
+        if not named:
+            named = [each for each in calls if any(_starred(part) for part in each.args) and _spread(each)]
+        return named[0] if len(named) == 1 else None
+
+    def _value(self, call: ast.Call, wanted: _Wanted) -> ast.expr | _Wanted | None:
+        """What a call hands over as an argument; what its caller must hand over where it passes all on."""
+        for each in call.keywords:
+            if each.arg == wanted.name:
+                return each.value
+        given = [each for each in call.args if not (isinstance(each, ast.Name) and each.id in OWN)]
+        stars = next((index for index, each in enumerate(given) if _starred(each)), None)
+        if wanted.position is not None and wanted.position < (len(given) if stars is None else stars):
+            return given[wanted.position]
+        rest = _spread(call)
+        if stars is None and rest is None:
+            return None
+        function = self.statement.function if self.statement is not None else None
+        own = frozenset((self.frame.function or "",)) | wanted.functions
+        if stars is not None and wanted.position is not None and _passes(function, given[stars]):
+            ahead = 0 if function is None else _positional(function)
+            return _Wanted(wanted.name, wanted.position - stars + ahead, own)
+        if rest is not None and _passes(function, rest):
+            return _Wanted(wanted.name, None, own)
+        return rest if rest is not None and stars is None else None
+
+
+def _offers(call: ast.Call, wanted: _Wanted) -> bool:
+    """Whether a call has a place for an argument."""
+    by_place = wanted.position is not None and wanted.position < len(call.args)
+    return by_place or any(each.arg in (wanted.name, None) for each in call.keywords)
+
+
+def _starred(node: ast.expr) -> bool:
+    return isinstance(node, ast.Starred)
+
+
+def _spread(call: ast.Call) -> ast.expr | None:
+    """The dictionary that a call spreads over its keywords."""
+    return next((each.value for each in call.keywords if each.arg is None), None)
+
+
+def _passes(function: ast.FunctionDef | ast.AsyncFunctionDef | None, node: ast.expr) -> bool:
+    """Whether a starred argument is what its function collects; without source, by the usual names."""
+    inner = node.value if isinstance(node, ast.Starred) else node
+    if not isinstance(inner, ast.Name):
+        return False
+    if function is None:
+        return inner.id in ("args", "kwargs", "inputs")
+    collected = (function.args.vararg, function.args.kwarg)
+    return any(each is not None and each.arg == inner.id for each in collected)
+
+
+def _positional(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    every = (*function.args.posonlyargs, *function.args.args)
+    return sum(each.arg not in OWN for each in every)
+
+
+def _source_of(file: str | None) -> ast.Module | None:
+    """The tree of a file that a traceback names: of an installed package, or a script on this computer."""
+    if file is None or not file.endswith(".py"):
+        return None
+    path = _installed(file) or Path(file)
+    try:
+        return _parsed(path) if path.is_file() else None
+    except (OSError, ValueError):
+        return None
 
 
 def _installed(file: str) -> Path | None:
     """The file of an installed package, found without importing it."""
     parts = [part for part in file.replace("\\", "/").split("/") if part]
-    if not file.endswith(".py") or len(parts) < 2 or file.startswith(("/", "~", "<", ".")) or ".." in parts:
+    if len(parts) < 2 or file.startswith(("/", "~", "<", ".")) or ".." in parts:
         return None
     try:
         spec = PathFinder.find_spec(parts[0])
@@ -90,246 +281,3 @@ def _tree(text: str) -> ast.Module | None:
         return tree_of(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A statement with the function and the class that it stands in."""
-
-    node: ast.stmt
-    function: _Function
-    owner: ast.ClassDef | None
-
-    def origins(self) -> Iterator[Written]:
-        """The origin of each operand, in the order of the statement."""
-        told = set()
-        for operand in _operands(self.node):
-            name = ast.unparse(operand)
-            if name not in told:
-                told.add(name)
-                yield self.trace(operand, name, self.node.lineno, _DEEPEST)
-
-    def trace(self, node: ast.expr, name: str, before: int, deep: int) -> Written:
-        """Where the tensor of an expression comes from that is read on line `before`."""
-        if deep == 0:
-            return Written(name, "unknown")
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-            return self._attribute(node, name, deep)
-        if isinstance(node, ast.Name):
-            return self._local(node, name, before, deep)
-        if isinstance(node, ast.Call):
-            return self._call(node, name, before, deep)
-        if isinstance(node, ast.Subscript | ast.Attribute):
-            return self.trace(node.value, name, before, deep - 1)
-        if isinstance(node, ast.UnaryOp):
-            return self.trace(node.operand, name, before, deep - 1)
-        if isinstance(node, ast.BinOp):
-            return self._first((node.left, node.right), name, before, deep)
-        return Written(name, "unknown")
-
-    def _first(self, nodes: Sequence[ast.expr], name: str, before: int, deep: int) -> Written:
-        """The origin of the first part that has one: the parts are on one device where the expression ran."""
-        for node in nodes:
-            found = self.trace(node, name, before, deep - 1)
-            if found.origin != "unknown":
-                return found
-        return Written(name, "unknown")
-
-    def _local(self, node: ast.Name, name: str, before: int, deep: int) -> Written:
-        last: ast.expr | None = None
-        for each in ast.walk(self.function):
-            value = _assigned(each, node.id)
-            if value is not None and getattr(each, "lineno", before) < before:
-                last = value if last is None or value.lineno > last.lineno else last
-        if last is not None:
-            return self.trace(last, name, last.lineno, deep - 1)
-        arguments = self.function.args
-        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        if any(each.arg == node.id for each in every):
-            return Written(name, "argument", node.id, self.function.lineno)
-        return Written(name, "unknown")
-
-    def _attribute(self, node: ast.Attribute, name: str, deep: int) -> Written:
-        if self.owner is None:
-            return Written(name, "unknown")
-        for each in ast.walk(self.owner):
-            if isinstance(each, ast.Call) and _called(each) == "register_buffer" and _names(each, node.attr):
-                return Written(name, "buffer", _text(each), each.lineno)
-            if (
-                isinstance(each, ast.Call)
-                and _called(each) == "register_parameter"
-                and _names(each, node.attr)
-            ):
-                return Written(name, "parameter", _text(each), each.lineno)
-        for each in ast.walk(self.owner):
-            value = _assigned_attribute(each, node.attr)
-            if value is None:
-                continue
-            if isinstance(value, ast.Call) and _called(value) == "Parameter":
-                return Written(name, "parameter", _text(value), value.lineno)
-            made = self.trace(value, name, value.lineno, deep - 1)
-            if made.origin in ("made", "host"):
-                return Written(name, "attribute", made.text, made.line)
-            return made if made.origin in ("literal", "like") else Written(name, "unknown")
-        return Written(name, "unknown")
-
-    def _call(self, node: ast.Call, name: str, before: int, deep: int) -> Written:
-        called = _called(node)
-        device = next((each.value for each in node.keywords if each.arg == "device"), None)
-        if called in FACTORIES | _HOST and not _method(node):
-            return _made(node, name, device, called in _HOST)
-        if called in _LIKE and node.args:
-            return (
-                _placed(node, name, device)
-                if device is not None
-                else self.trace(node.args[0], name, before, deep - 1)
-            )
-        if called in ("to", "cuda", "cpu") and isinstance(node.func, ast.Attribute):
-            target = device or (node.args[0] if node.args else None)
-            if called != "to":
-                return Written(
-                    name, "literal", _text(node), node.lineno, device="cpu" if called == "cpu" else "cuda"
-                )
-            return self._moved(node, name, target, before, deep)
-        if called in _NEW and device is not None:
-            return _placed(node, name, device)
-        if isinstance(node.func, ast.Attribute) and not _module(node.func.value):
-            return self.trace(node.func.value, name, before, deep - 1)
-        return self._first(
-            [each for each in node.args if not isinstance(each, ast.Starred)], name, before, deep
-        )
-
-    def _moved(self, node: ast.Call, name: str, target: ast.expr | None, before: int, deep: int) -> Written:
-        """`x.to(...)`: a device that is written, that of another tensor, or only another kind of number."""
-        placed = _placed(node, name, target) if target is not None else Written(name, "unknown")
-        if placed.origin != "unknown" or not isinstance(node.func, ast.Attribute):
-            return placed
-        return self.trace(node.func.value, name, before, deep - 1)
-
-
-def _statement(tree: ast.Module, function: str, line: int | None, code: str) -> _Found | None:
-    """The statement that the printed code is; on the printed line, or else the only one that fits best."""
-    wanted = set(_WORD.findall(code))
-    best: list[tuple[tuple[int, int], _Found]] = []
-    for owner, each in _functions(tree):
-        if each.name != function:
-            continue
-        for node in ast.walk(each):
-            if isinstance(node, ast.stmt) and not isinstance(node, _BLOCKS):
-                words = set(_WORD.findall(ast.unparse(node)))
-                if len(wanted) > 1 and wanted <= words:
-                    near = int(line is not None and node.lineno <= line <= (node.end_lineno or node.lineno))
-                    best.append(((near, -len(words - wanted)), _Found(node, each, owner)))
-    if not best:
-        return None
-    top = max(rank for rank, _ in best)
-    chosen = [found for rank, found in best if rank == top]
-    same = len({ast.unparse(found.node) for found in chosen}) == 1
-    return chosen[0] if len(chosen) == 1 or same else None
-
-
-_BLOCKS = (
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.ClassDef,
-    ast.If,
-    ast.For,
-    ast.While,
-    ast.With,
-    ast.Try,
-)
-
-
-def _functions(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, _Function]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            for each in node.body:
-                if isinstance(each, _Function):
-                    yield node, each
-    for each in tree.body:
-        if isinstance(each, _Function):
-            yield None, each
-    top = [each for each in tree.body if not isinstance(each, _Function | ast.ClassDef)]
-    if top:
-        nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
-        yield None, ast.FunctionDef("<module>", nothing, top, [], lineno=0)
-
-
-def _operands(node: ast.stmt) -> Iterator[ast.expr]:
-    """The names and attributes of `self` that a statement reads, without what it calls."""
-    called = {id(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
-    for each in ast.walk(node):
-        if id(each) in called:
-            continue
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and each.id != "self":
-            if not _module(each):
-                yield each
-        elif isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id == "self":
-            yield each
-
-
-def _assigned(node: ast.AST, name: str) -> ast.expr | None:
-    """What a node assigns to a name; a part of a tuple only where the value is a tuple as well."""
-    if isinstance(node, ast.Assign):
-        for target in node.targets:
-            if isinstance(target, ast.Name) and target.id == name:
-                return node.value
-            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-                for part, value in zip(target.elts, node.value.elts, strict=False):
-                    if isinstance(part, ast.Name) and part.id == name:
-                        return value
-    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
-        return node.value
-    return None
-
-
-def _assigned_attribute(node: ast.AST, name: str) -> ast.expr | None:
-    if isinstance(node, ast.Assign):
-        for target in node.targets:
-            if isinstance(target, ast.Attribute) and target.attr == name and _text(target.value) == "self":
-                return node.value
-    return None
-
-
-def _made(node: ast.Call, name: str, device: ast.expr | None, numpy: bool) -> Written:
-    """A tensor that a factory makes; one of a single number may be anywhere."""
-    if _called(node) in ("tensor", "as_tensor", "asarray") and not isinstance(
-        node.args[0] if node.args else None, ast.List | ast.Tuple | ast.ListComp
-    ):
-        return Written(name, "unknown") if device is None else _placed(node, name, device)
-    if device is None or (isinstance(device, ast.Constant) and device.value is None):
-        return Written(name, "host" if numpy else "made", _text(node), node.lineno)
-    return _placed(node, name, device)
-
-
-def _placed(node: ast.Call, name: str, device: ast.expr) -> Written:
-    """A tensor whose device an expression says."""
-    text = _text(device)
-    if isinstance(device, ast.Constant) and isinstance(device.value, str | int):
-        return Written(name, "literal", _text(node), node.lineno, device=str(device.value))
-    if text.endswith(".device") or text == "device":
-        return Written(name, "like", _text(node), node.lineno, device=text)
-    return Written(name, "unknown")
-
-
-def _called(node: ast.Call) -> str:
-    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-
-
-def _method(node: ast.Call) -> bool:
-    """Whether it is a method of a value, not a function of a module."""
-    return isinstance(node.func, ast.Attribute) and not _module(node.func.value)
-
-
-def _module(node: ast.expr) -> bool:
-    """Whether an expression is a module that offers functions on tensors."""
-    return _text(node) in ("torch", "np", "numpy", "F", "nn", "nn.functional", "torch.nn.functional", "math")
-
-
-def _names(node: ast.Call, name: str) -> bool:
-    first = node.args[0] if node.args else None
-    return isinstance(first, ast.Constant) and first.value == name
-
-
-def _text(node: ast.AST) -> str:
-    return ast.unparse(node)[:120]
