@@ -47,6 +47,7 @@ _TOPICS = {
     "python": ("rules.not-a-device-error.topic-python", "rules.not-a-device-error.cure-python"),
     "speed": ("rules.not-a-device-error.topic-speed", "rules.not-a-device-error.cure-speed"),
     "quality": ("rules.not-a-device-error.topic-quality", "rules.not-a-device-error.cure-quality"),
+    "agreement": ("rules.not-a-device-error.topic-agreement", "rules.not-a-device-error.cure-agreement"),
 }
 """For each topic its name and what to do."""
 _AFTER_EFFECTS = frozenset(
@@ -58,6 +59,7 @@ _AFTER_EFFECTS = frozenset(
         "numbers",
         "process",
         "python",
+        "agreement",
     }
 )
 """What may also follow from tensors in the wrong place, in this process or in another one."""

@@ -250,6 +250,11 @@ ROWS: tuple[Elsewhere, ...] = (
     _row(
         "process", "pickle", r"Cannot (?:get|pickle) (?:local object|attribute)|cannot pickle '[\w.]+' object"
     ),
+    _row(
+        "agreement",
+        "result|output|value|loss",
+        r"\b(?:results?|outputs?|values?|loss(?:es)?)\b[^\n]{0,60}\b(?:CPU (?:and|vs\.?|versus) (?:CUDA|GPU)|(?:CUDA|GPU) (?:and|vs\.?|versus) CPU)\b[^.\n]{0,30}\b(?:differ\w*|inconsisten\w+|do not match|not the same)|\b(?:different|inconsistent) (?:results?|outputs?|values?|loss(?:es)?) (?:on|for|between|with|in) (?:the )?(?:CPU (?:and|vs\.?) (?:CUDA|GPU)|(?:CUDA|GPU) (?:and|vs\.?) CPU)\b",
+    ),
     _row("numbers", "contains either", r"probability tensor contains either `?inf`?, `?nan`? or element < 0"),
     _row(
         "python",

@@ -83,6 +83,13 @@ _FEW_LINES = 4
 """Lines of a text that is a warning and nothing else."""
 _RAISED = Pattern(r"(?:[\w.]{0,120}\.)?(?P<name>(?:[A-Z]\w{0,60})?(?:Error|Exception)): \S")
 
+_QUOTED = Pattern(
+    r"(?<!except )(?<![\w.])(?:[a-z_.]{1,60}\.)?(?P<name>[A-Z]\w{0,60}(?:Error|Exception)): [A-Z'\"`]"
+)
+"""An error in the middle of a line, with the beginning of its sentence."""
+_BUT_GOT = Pattern(r"\b(?:should|must|expected|needs? to) be\b[^\n]{1,200}\bbut (?:got|found|is|was)\b")
+"""What an error asked for and got, without the name of its exception."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
@@ -227,7 +234,7 @@ def _placed(operands: tuple[tuple[str, str], ...], sentence: str) -> tuple[str, 
 def _unrecognised(paste: Text) -> Report:
     """A report of an error that no row knows: what its own words state of devices, or are about."""
     shown = [line.strip() for line in paste.lines[-400:] if line.strip()]
-    words = _last_words(shown)
+    words = _last_words(shown, paste.told is not None)
     raised, message, said = words.raised, words.message, words.said
     name = exception_name(paste.lines, len(paste.lines) - 1) or raised
     frames = frames_of(paste.lines[-4000:])
@@ -252,11 +259,12 @@ def _unrecognised(paste: Text) -> Report:
     )
 
 
-def _last_words(shown: list[str]) -> _Words:
+def _last_words(shown: list[str], prose: bool) -> _Words:
     """Of the last error, or of the one that it came from."""
     rows = [row for row, line in enumerate(shown) if _RAISED.match(line)]
     if not rows:
-        return _few_words(shown)
+        few = _few_words(shown)
+        return _quoted_words(shown) or few if prose and few.raised is None else few
     last = _Words(None, "", None)
     for row, before in zip(reversed(rows), [*reversed(rows[:-1]), 0], strict=True):
         words = _words(shown, row, _RAISED.match(shown[row]))
@@ -275,6 +283,26 @@ def _few_words(shown: list[str]) -> _Words:
             if words.said or warned:
                 return words
     return _Words(None, shown[-1] if shown else "", None)
+
+
+def _quoted_words(shown: list[str]) -> _Words | None:
+    """Of an error that prose quotes within a line: the last one that states something, else the last one."""
+    found: _Words | None = None
+    for row in reversed(range(len(shown))):
+        quoted = _QUOTED.search(shown[row], 0, _LONGEST_MESSAGE)
+        words = _words([_within_quotes(shown[row], quoted)], 0, quoted) if quoted is not None else None
+        if words is not None and words.said is not None:
+            return words
+        found = found or words
+        if _BUT_GOT.search(shown[row]) and (said := read_sentence(shown[row])) is not None:
+            return _Words(None, shown[row], said)
+    return found
+
+
+def _within_quotes(line: str, found: re.Match[str]) -> str:
+    """A line up to the end of the code that an error in it is written as."""
+    opened = line[found.start() - 1 : found.start()] == "`"
+    return line[: line.find("`", found.end())] if opened and "`" in line[found.end() :] else line
 
 
 def _words(shown: list[str], row: int, found: re.Match[str] | None) -> _Words:

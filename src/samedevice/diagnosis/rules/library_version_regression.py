@@ -79,7 +79,8 @@ _ANOTHER_RELEASE = (
     r"(?:works?|worked|fine|no error|does not (?:fail|happen)) "
     r"(?:with|in|on|under|before|until) (?:v|version )?\d{1,4}\.\d{1,4}(?:\.\w{1,20}){0,4}(?!\w)"
     r"(?!\s?-?(?:bit|bpw|[BKMGT]i?B?\b|%))"
-    r"|(?:after|since) (?:an? )?(?:upgrad\w+|updat\w+)|downgrad\w+|roll(?:ed|ing)? back to|regression"
+    r"|(?:after|since) (?:an? )?(?:upgrad\w+|updat\w+)|downgrad\w+(?! (?:my|the|an?) "
+    r"(?:image|picture|quality|resolution|batch)\w*)|roll(?:ed|ing)? back to|regression"
     r"|(?:升级|更新)(?:之)?后|降级|旧版本"
 )
 """A text that says of two releases that one works and the other one does not."""

@@ -120,6 +120,7 @@ RULE = Rule(
         "topic-python": {"en": "the program itself", "zh": "程序本身"},
         "topic-speed": {"en": "speed", "zh": "速度"},
         "topic-quality": {"en": "what a model answers", "zh": "模型的输出质量"},
+        "topic-agreement": {"en": "results that differ between devices", "zh": "不同设备上的结果不一致"},
         "cure-shape": {
             "en": "print the shapes of both operands before the statement; a checkpoint and a configuration of different models are the usual reason",
             "zh": "在出错语句之前打印两个操作数的 shape；常见原因是权重与配置不属于同一个模型",
@@ -197,6 +198,10 @@ RULE = Rule(
         "cure-quality": {
             "en": "look at the template, the labels and the sampling, on one GPU first",
             "zh": "先在单卡上检查对话模板、标签和采样参数",
+        },
+        "cure-agreement": {
+            "en": "compare in float64: what is left of the difference is no rounding, and a case for the library, with the smallest input",
+            "zh": "用 float64 再比一次：若仍不一致，就不是舍入误差，请用最小的输入向该库反馈",
         },
     },
     page={"en": __doc__ or "", "zh": _CHINESE},

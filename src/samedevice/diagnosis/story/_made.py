@@ -106,7 +106,7 @@ _RETURNS_ON_HOST = Pattern(
 
 
 _COMPUTED_THERE = Pattern(
-    r"\b(?:creates?|makes?|builds?|computes?|allocates?|generates?|initiali[sz]es?) (?:the |a |an |its )?`?[\w.]{1,40}`? on (?:the )?(?:CPU|host)\b|\b(?:\w+ ){0,2}(?:computed|created|made|generated|built|allocated|initiali[sz]ed|calculated|constructed) (?:only |always )?on (?:the )?(?:CPU|host)\b"
+    r"\b(?:creates?|makes?|builds?|computes?|allocates?|generates?|initiali[sz]es?) (?:the |a |an |its )?`?[\w.]{1,40}`?(?: (?:tensor|mask|table|vector|buffer))? on (?:the )?(?:CPU|host)\b|\b(?:\w+ ){0,2}(?:computed|created|made|generated|built|allocated|initiali[sz]ed|calculated|constructed) (?:only |always )?on (?:the )?(?:CPU|host)\b"
     r"|\b(?:\w+ ){0,2}(?:computed|created|made|generated|built|allocated|initiali[sz]ed|constructed) (?:regardless|irrespective|independent(?:ly)?|without (?:regard|respect|specifying|passing|setting|a|the|any))\b[^.\n]{0,24}\bdevice",
     re.IGNORECASE | re.ASCII,
 )
