@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from samedevice.diagnosis import explain_text
+from samedevice.report import finding_text, render
 
 EXTRA = "extra-input-on-wrong-device"
 INPUT = "input-not-on-embedding-device"
@@ -233,3 +234,34 @@ def test_what_may_be_a_number_is_not_said_to_be_the_one(failing):
 def test_the_count_of_a_loop_is_no_tensor():
     text = NOTEBOOK.replace("x, y = next(iter(loader))", "for y, (x, z) in enumerate(loader):")
     assert explain_text(text)[0].guilty is None
+
+
+@pytest.mark.parametrize(
+    ("code", "cause", "guilty"),
+    [
+        ("edges = F.conv2d(img, self.kernels, padding=1)", "tensor-created-on-wrong-device", "self.kernels"),
+        ("y = conv_transpose1d(x, weight=taps)", "tensor-created-on-wrong-device", "taps"),
+        ("return F.conv2d(x, self.proj.weight, None)", "module-left-on-other-device", None),
+        ("return self.conv(x)", "module-left-on-other-device", None),
+    ],
+)
+def test_the_weight_of_a_function_is_no_layer(code, cause, guilty):
+    (finding,) = explain_text(
+        f'Traceback (most recent call last):\n  File "/home/user/net.py", line 18, in edges\n    {code}\n'
+        "RuntimeError: Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) "
+        "should be the same"
+    )
+    assert finding.cause == cause
+    if guilty is not None:
+        assert finding.guilty == guilty
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_finding_of_samedevice_is_taken_as_it_is(language):
+    told = explain_text(NOTEBOOK)[0]
+    screen = finding_text(told, language)
+    (again,) = explain_text(f"my run says\n\n{screen}\n")
+    assert (again.cause, again.confidence) == (told.cause, told.confidence)
+    assert told.code in render(again.reasons[0])
+    (other,) = explain_text(screen.replace(told.cause, "no-such-cause"))
+    assert other.reasons == () or told.code not in render(other.reasons[0])

@@ -21,8 +21,8 @@ from samedevice.diagnosis._rule import Rule, device_pattern
 from samedevice.diagnosis._source import Source, origins_of, read_source
 from samedevice.diagnosis._weigh import UNDETERMINED, Verdict, Weighed, decide, weigh_report
 from samedevice.diagnosis.fixes import releases_for
-from samedevice.diagnosis.paste import Frame, Report, read_paste
-from samedevice.diagnosis.rules import rule_named
+from samedevice.diagnosis.paste import Frame, Report, own_finding, read_paste
+from samedevice.diagnosis.rules import find_rule, rule_named
 from samedevice.diagnosis.story import nothing_moved, read_story
 from samedevice.events import EventKind, Operand, Place, Written
 from samedevice.findings import Confidence, Finding
@@ -153,6 +153,8 @@ def _judged(report: Report, origins: Sequence[Written]) -> tuple[Verdict, Phrase
     What the source says, and what prose states, outranks what printed lines look like; a message that has one
     cause outranks all.
     """
+    if (own := _own_verdict(report)) is not None:
+        return own, None
     if report.topic is not None:
         return verdict_elsewhere(report), None
     weighed = weigh_report(report)
@@ -184,6 +186,15 @@ def _judged(report: Report, origins: Sequence[Written]) -> tuple[Verdict, Phrase
     )
     confidence: Confidence = "likely" if reading.sure else "guess"
     return Verdict(reading.cause, confidence, others[:3], reading.reasons, reading.guilty), advice
+
+
+def _own_verdict(report: Report) -> Verdict | None:
+    """The verdict of a finding that the text shows: it was made where the tensors themselves were seen."""
+    told = own_finding(report.words) if report.topic is None else None
+    if told is None or find_rule(told.cause) is None:
+        return None
+    reason = Phrase("because.own-finding", code=told.code)
+    return Verdict(told.cause, told.confidence, reasons=(reason,), guilty=report.argument)
 
 
 def _stands(verdict: Verdict, weighed: Sequence[Weighed]) -> bool:

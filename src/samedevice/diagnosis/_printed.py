@@ -34,10 +34,37 @@ _TYPES = Pattern(r"float|half|double|dtype|int|long|bool|cpu")
 
 def read_printed(report: Report) -> Reading | None:
     """The cause that printed lines amount to, of operands that meet on two devices."""
+    if report.kind == "input-weight-type":
+        return _weight_of_a_function(report)
     if report.kind not in _KINDS:
         return None
     looks = (_data_beside_kept, _made_in_the_text, _not_moved, _kept_on_the_first, _handed_down)
     return next((found for look in looks if (found := look(report)) is not None), None)
+
+
+def _weight_of_a_function(report: Report) -> Reading | None:
+    """A convolution's function is called with a weight on the host that no layer owns."""
+    at = report.at
+    tree = _tree(at.marked or at.code) if at is not None else None
+    if device_pattern(report.devices) != "host" or report.devices[-1] != "cpu":
+        return None
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)) if tree is not None else ():
+        given = next((each.value for each in call.keywords if each.arg == "weight"), None)
+        weight = given or (call.args[1] if len(call.args) > 1 else None)
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if _CONVOLVES.fullmatch(name) and weight is not None and not _of_a_layer(weight):
+            text = ast.unparse(weight)
+            reason = Phrase("because.weight-of-a-function", operand=text)
+            others = ("module-left-on-other-device", "hard-coded-device")
+            return Reading("tensor-created-on-wrong-device", (reason,), others, guilty=text)
+    return None
+
+
+_CONVOLVES = Pattern(r"conv(?:_transpose)?[123]d")
+
+
+def _of_a_layer(weight: ast.expr) -> bool:
+    return isinstance(weight, ast.Attribute) and weight.attr in ("weight", "kernel")
 
 
 def _made_in_the_text(report: Report) -> Reading | None:

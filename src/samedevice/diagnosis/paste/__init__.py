@@ -8,6 +8,7 @@ Must guarantee: any text is read in time linear in its length, and none makes it
 from __future__ import annotations
 
 from samedevice.diagnosis.paste._frames import REMOTE_CODE, short_file
+from samedevice.diagnosis.paste._own import own_finding
 from samedevice.diagnosis.paste._pattern import Pattern
 from samedevice.diagnosis.paste._read import read_paste
 from samedevice.diagnosis.paste._report import Frame, Report
@@ -23,6 +24,7 @@ __all__ = [
     "Told",
     "launch_in",
     "names_a_device",
+    "own_finding",
     "read_paste",
     "short_file",
 ]

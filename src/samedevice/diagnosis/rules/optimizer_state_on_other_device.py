@@ -211,7 +211,7 @@ RULE = Rule(
         sign(
             6,
             at(r"^(?:step|_update|update_ema|(?:_single|_multi)_tensor_\w+|_fused_\w+|\w*adamw?\w*)$"),
-            line(r"\b(?:add|mul|sub|div|copy|lerp|addcmul|addcdiv|sqrt|dot)_?\b|grad"),
+            line(r"\b(?:add|mul|sub|div|copy|lerp|addcmul|addcdiv|sqrt|dot)_?\b|(?:\b|_)grads?\b"),
         ),
         sign(5.2, said("same-device argument-device", devices="host"), below(_STEPS)),
         sign(
