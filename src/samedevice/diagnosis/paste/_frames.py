@@ -14,7 +14,7 @@ from samedevice.diagnosis.paste._pattern import Pattern
 from samedevice.diagnosis.paste._report import Frame
 
 _PYTHON = Pattern(
-    r'\s{0,40}(?:File "|(?=[~/]|[A-Za-z]:\\))(?P<file>[^"\n]{1,500})", line (?P<line>\d{1,7})(?:, in (?P<function>[^\n]{1,200}))?'
+    r'\s{0,40}(?:File "|(?=[~/]|[A-Za-z]:\\|[\w.-]{1,80}[/\\][^"\n]{1,400}\.py", line \d))(?P<file>[^"\n]{1,500})", line (?P<line>\d{1,7})(?:, in (?P<function>[^\n]{1,200}))?'
 )
 _NOTEBOOK = Pattern(
     r"\s{0,4}(?:File (?P<file>\S[^\n]{0,480}?):(?P<line>\d{1,7})|(?:Cell |Input )?In ?\[(?P<cell>[\d ]{1,6})\],? (?:line |in )(?P<cell_line>[^\s(]{1,40}))"

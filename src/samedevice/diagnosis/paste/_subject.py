@@ -14,7 +14,7 @@ from samedevice.diagnosis.paste._pattern import Pattern
 from samedevice.diagnosis.paste._sentence import offers_devices
 
 _COMPOUNDS = Pattern(
-    r"\bmeta[- ]?(?:data|info\w*|kernels?|functions?|key|class|attributes?|tensors? variant|commands?|graph|param\w*|device_type)\b|\bmeta_\w+|\w*\.meta\b|\b(?:node|image|tensor|graph|op|parameter) meta\b|\bmodified meta\b|\bmeta for\b|\bin meta\b"
+    r"['\"][\w./\\-]{1,200}\.(?:cu|cuh|cpp|h|py)['\"]|\bmeta[- ]?(?:data|info\w*|kernels?|functions?|key|class|attributes?|tensors? variant|commands?|graph|param\w*|device_type)\b|\bmeta_\w+|\w*\.meta\b|\b(?:node|image|tensor|graph|op|parameter) meta\b|\bmodified meta\b|\bmeta for\b|\bin meta\b"
     r"|\bdevice[_ ]mesh\w*|\bdevice[_ ]code\b|\b(?:cuda[- ]?graphs?|CUDA (?:versions?|toolkit|extensions?|kernel launch \w+)|cuda[-_]version)\b|\bcuda[_ ]stream\b|\btorch\.cuda\.(?!\w+Tensor\b)\w+"
     r"|\b(?:per|num|multi|n)[-_ ]gpus?\b|--[\w-]+|\bgpus? (?:were )?given\b|\b(?:nvidia|NGC|CUDA)[-_]\w+|\bnvidia/\w+|\b\w+[-_](?:gpu|cuda|cpu|xpu|npu|offload\w*|device)\b|\b(?!device_map)(?:gpu|cuda|cpu|xpu|npu|offload\w*|device|accelerator)[-_]\w+"
     r"|\b(?:CPU|GPU|TPU) (?:cores?|resources|indices|threads|affinity|sets?)\b|\bGPU name\b|\bshare memory\b|\bmemory on disk\b|\bDeviceMesh\w*|\bmeta(?:=\w+|\[)|\bCUDA kernels? must\b|\bCPU number\b|\bmemory[- ](?:format|mapped|pool|handles?)\b|\bmeta section\b|\bin[- ]memory\b|\baccelerator\.\w+|\b`?Accelerator`?\b(?= object|\(|\.)|\bon-device\b|\bdevice (?:strings?|type at|arguments?|option|identifier|index \W)\b",

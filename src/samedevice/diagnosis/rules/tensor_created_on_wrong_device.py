@@ -420,6 +420,7 @@ RULE = Rule(
             4.5,
             line(
                 r"torch\.(?:arange|zeros|ones|full|tensor|linspace|eye|empty)|\b(?:arange|zeros|ones|full|linspace|LongTensor|new_zeros|new_ones|as_tensor|from_numpy|zeros_like)\b"
+                r"(?!\((?:[^()\n]|\([^()\n]{0,80}\)){0,120}\)\.(?:to|cuda)\()"
             ),
         ),
         sign(

@@ -40,7 +40,10 @@ def breaks_with(told: Told, thing: str) -> bool:
     """Whether it fails as soon as this thing comes in, and works before that, or what it comes to works by itself."""
     comes = rf"{_ONSET}(?:(?!\bno\b|\bwithout\b|没|不)[^.,;，；\n。]){{0,40}}?(?:{thing})|(?:{thing})[^.,;，；\n。]{{0,20}}?{_ONSET_BEHIND}"
     sentences = told.sentences()
-    comes_in = any(re.search(comes, each, _FLAGS) and _AMISS.search(each) for each in sentences)
+    amiss = [each for each in sentences if _AMISS.search(each)]
+    if any(re.search(rf"\bwhenever\b[^.,;\n]{{0,60}}?(?:{thing})", each, _FLAGS) for each in amiss):
+        return True
+    comes_in = any(re.search(comes, each, _FLAGS) for each in amiss)
     return comes_in and any(_good(each, _ALONE) for each in sentences)
 
 

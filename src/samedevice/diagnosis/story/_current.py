@@ -40,7 +40,7 @@ def made_on_the_current(told: Told, report: Report) -> Reading | None:
 _WORDS = ("current", "default", ".cuda()", "device", "当前", "默认")
 """One of these is in every such text."""
 _ON_CURRENT = Pattern(
-    r"(?:torch\.)?cuda\.current_device(?:\(\))?|\b(?:the |a )?(?:current|default|currently selected) (?:cuda |torch )?(?:device|GPU|card)\b|(?:当前|默认)(?:的)?\s?(?:卡|设备|GPU|显卡)"
+    r"(?:torch\.)?cuda\.current_device(?:\(\))?|\b(?:the |a )?(?:current|default|currently selected) (?:['\"`]?cuda['\"`]? |torch )?(?:device|GPU|card)\b|(?:当前|默认)(?:的)?\s?(?:卡|设备|GPU|显卡)"
     r"|(?P<literal>(?<![\w\])])\.cuda\(\)|\btorch\.\w{2,20}\([^()\n]{0,60}\)\.cuda\(\)|\bdevice ?= ?['\"]cuda(?::0)?['\"])",
     re.IGNORECASE | re.ASCII,
 )
@@ -55,7 +55,7 @@ _LAUNCHES = Pattern(
 )
 _FOLLOWS = Pattern(
     r"\b(?!torch|cuda|self|the|model|args)[a-z]\w{0,30}\.device\b(?!\s?\()|\bwhere (?:the |its |their )?[\w ]{1,24} (?:is|are|lives?|sits?|lie)\b|\bon (?:that|those) of (?:the|its)\b|\b(?:device|GPU|card) (?:of|that holds) (?:the|its|what|those|both|all)\b|\b\w{2,20}(?:'s|s') (?:own )?(?:device|GPU|card)\b|\b(?:take|use|follow|inherit)s? (?:their|its|the same|the) (?:device|GPU)\b"
-    r"|\b(?:hidden states|inputs?|tensors?|lengths|caller)\b[^.\n]{0,40}(?:\b(?:may|might|can|could) (?:\w+ ){0,2}(?:be|live|sit|lie)\b|\bon (?:another|cuda:[1-9]|card [1-9]|GPU [1-9]))|所在的?(?:卡|设备|GPU)|用[^。，\n]{0,10}的(?:设备|device|卡)|(?:跟|和|与|同)(?:着|随)?[^。，\n]{0,12}(?:设备|卡|device)(?:一致|相同|一样|走)|\b\w{1,20} (?:is|are|lives?|sits?) on (?:the )?(?:GPU|card|cuda:) ?[1-9]",
+    r"|\b(?:hidden states|inputs?|tensors?|lengths|caller)\b[^.\n]{0,40}(?:\b(?:may|might|can|could) (?:\w+ ){0,2}(?:be|live|sit|lie)\b|\bon (?:another|cuda:[1-9]|card [1-9]|GPU [1-9]))|\b(?:tensors?|inputs?|arguments?) (?:are|is) not on\b|所在的?(?:卡|设备|GPU)|用[^。，\n]{0,10}的(?:设备|device|卡)|(?:跟|和|与|同)(?:着|随)?[^。，\n]{0,12}(?:设备|卡|device)(?:一致|相同|一样|走)|\b\w{1,20} (?:is|are|lives?|sits?) on (?:the )?(?:GPU|card|cuda:) ?[1-9]",
     re.IGNORECASE | re.ASCII,
 )
 """The device of a tensor that is at hand, which it should have."""

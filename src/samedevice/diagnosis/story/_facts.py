@@ -108,7 +108,7 @@ def when(pattern: str, reading: Reading, error: Callable[[Told, Report], bool] |
 
 GOES = r"(?:\bworks?\b|\bworked\b|\bfine\b|\bok\b|\btrains\b|\bruns\b|\bran\b|no (?:problem|error)s?\b|(?:does not|did not) (?:happen|fail|occur)|没问题|没事|正常|不报错|就好了)"
 
-FIRST = r"(?:cuda:0\b|\bdevice 0\b|default `?cuda\b|GPU ?#?0\b|gpu_?id ?= ?0\b|card 0\b|first GPU|0 ?号(?:卡|GPU)|默认(?:的)?(?:卡|GPU))"
+FIRST = r"(?:cuda:0\b|\bdevice 0\b|default `?cuda\b|GPU ?#?0\b|gpu_?id ?= ?0\b|card 0\b|first GPU|(?<!\d)0 ?号?(?:卡|GPU)|默认(?:的)?(?:卡|GPU))"
 
 RIGHT = r"(?:\bworks?\b|\bfine\b|\bok\b|\bright\b|\bcorrect\b|no (?:problem|error)|没问题|没事|正常|可以)"
 
