@@ -327,7 +327,21 @@ class Event:
     """The same operator in other expressions of the same statement; at most `EXPRESSIONS_LIMIT`."""
 
 
-Origin = Literal["argument", "parameter", "buffer", "attribute", "made", "literal", "like", "host", "unknown"]
+Origin = Literal[
+    "argument",
+    "parameter",
+    "buffer",
+    "attribute",
+    "module",
+    "layer",
+    "loaded",
+    "made",
+    "literal",
+    "like",
+    "host",
+    "unknown",
+]
+Use = Literal["angles", "sum", "state"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,11 +350,10 @@ class Written:
 
     name: str
     """As the statement writes it: `mask`, `self.inv_freq`."""
-    origin: Literal[
-        "argument", "parameter", "buffer", "attribute", "made", "literal", "like", "host", "unknown"
-    ]
-    """An argument of the function; a parameter, a buffer or a plain attribute of its class; made without a
-    device; on a device that is written; on the device of another tensor; from NumPy; not to be told.
+    origin: Origin
+    """An argument of the function; a parameter, a buffer, a plain attribute or a module of its class; the
+    result of such a module; out of a checkpoint; made without a device; on a device that is written; on the
+    device of another tensor; from NumPy; not to be told.
     """
     text: str = ""
     """The expression that says so."""
@@ -349,6 +362,8 @@ class Written:
     """The device that is written, or the tensor whose device it takes."""
     file: str | None = None
     """The file of that line, as the traceback writes it; None where nothing is told."""
+    use: Use | None = None
+    """What the class does with a plain attribute: makes cosine and sine of it, adds to it, writes into it."""
 
 
 @dataclass(frozen=True, slots=True)

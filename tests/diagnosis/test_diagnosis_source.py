@@ -308,3 +308,108 @@ def test_a_script_on_this_computer_is_read(tmp_path):
     (finding,) = explain_text(text, READER)
     assert (finding.cause, finding.guilty) == ("tensor-created-on-wrong-device", "weights")
     assert "train.py:2" in render(finding.reasons[0])
+
+
+USES = """
+import torch
+from torch import nn
+
+
+class Rotary(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.freq = 1.0 / torch.arange(1, n)
+
+    def forward(self, at):
+        angles = at * self.freq
+        return angles.cos(), angles.sin()
+
+
+class Counter:
+    def __init__(self, n):
+        self.seen = None
+        self.seen = torch.zeros(n)
+
+    def update(self, hits):
+        self.seen += hits
+
+
+class Cache:
+    def __init__(self, n):
+        self.keys = [torch.zeros(n) for _ in range(2)]
+
+    def put(self, k, at):
+        self.keys[0][at] = k
+        return k + self.keys[0]
+
+
+class Model(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.embed = nn.Embedding(n, n)
+        self.blocks = nn.ModuleList(nn.Linear(n, n) for _ in range(2))
+        self.norm = nn.LayerNorm(n)
+        self.offsets = torch.arange(n)
+
+    def forward(self, x):
+        skip = self.norm(x)
+        for block in self.blocks:
+            x = block(x)
+        return x + skip
+
+    def head(self, x):
+        hidden = self.norm(x)
+        return hidden @ self.embed.weight.t()
+
+    def shifted(self, x):
+        return x + self.offsets
+
+
+def resume(x, path):
+    mean = torch.load(path)["mean"]
+    return x - mean
+"""
+GPUS = (
+    "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, "
+    "cuda:0 and cuda:1!"
+)
+
+
+@pytest.fixture
+def uses(package):
+    (package / "uses.py").write_text(USES)
+    return package
+
+
+def explained(function, code, error, *above):
+    path = "/home/user/venv/lib/python3.11/site-packages/"
+    frames = [*above, ("somebody/uses.py", function, code)]
+    lines = [f'  File "{path}{file}", line 3, in {name}\\n    {text}\\n' for file, name, text in frames]
+    (finding,) = explain_text(f"Traceback:\\n{''.join(lines)}{error}\\n", READER)
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "error", "cause", "guilty"),
+    [
+        ("forward", "angles = at * self.freq", HOST, "rope-table-on-wrong-device", "self.freq"),
+        ("update", "self.seen += hits", HOST, "metric-state-device", "self.seen"),
+        ("put", "return k + self.keys[0]", HOST, "cache-or-beam-state-on-wrong-device", "self.keys"),
+        ("resume", "return x - mean", GPUS, "checkpoint-map-location", "mean"),
+        ("head", "return hidden @ self.embed.weight.t()", GPUS, "lm-head-or-tied-weight-split", "hidden"),
+        ("forward", "return x + skip", GPUS, "block-split-across-devices", None),
+        ("shifted", "return x + self.offsets", HOST, "tensor-created-on-wrong-device", "self.offsets"),
+    ],
+)
+def test_what_a_class_keeps_and_computes(uses, function, code, error, cause, guilty):
+    finding = explained(function, code, error)
+    assert (finding.cause, finding.guilty) == (cause, guilty)
+
+
+def test_what_a_replica_did_not_get(uses):
+    above = [
+        ("torch/nn/parallel/data_parallel.py", "forward", "outputs = self.parallel_apply(replicas, inputs)"),
+        ("torch/nn/parallel/parallel_apply.py", "_worker", "output = module(*input, **kwargs)"),
+    ]
+    finding = explained("shifted", "return x + self.offsets", HOST, *above)
+    assert (finding.cause, finding.guilty) == ("data-parallel-replica-device", "self.offsets")

@@ -8,7 +8,7 @@ from samedevice.diagnosis._rule import device_pattern
 from samedevice.diagnosis.paste import Frame, Report
 from samedevice.diagnosis.story import Reading
 from samedevice.events import Written
-from samedevice.messages import Phrase
+from samedevice.messages import Phrase, Several, Value
 
 Source = Callable[[Sequence[Frame], Sequence[str]], tuple[Written, ...]]
 """By the frames of a traceback, oldest first, and texts that show code: the origins of the operands of the
@@ -27,21 +27,73 @@ def origins_of(report: Report, source: Source | None) -> tuple[Written, ...]:
 def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:
     """The cause that the origins amount to.
 
-    One operand, and only one, is where its own line put it, while the others come from elsewhere.
+    One operand, and only one, is where its own line put it, while the others come from elsewhere; or two GPUs
+    met in what layers computed.
     """
     on_host = device_pattern(report.devices) == "host"
     decided = [each for each in origins if _decided(each, on_host)]
-    if len(decided) != 1 or len(origins) < 2:
+    if len(origins) < 2:
+        return None
+    if not decided:
+        return _of_layers(report, origins)
+    if len(decided) != 1:
         return None
     odd = decided[0]
+    values: dict[str, Value] = {"operand": odd.name, "text": odd.text, "place": _place(odd)}
+    if odd.origin == "loaded":
+        return Reading(
+            "checkpoint-map-location", (Phrase("because.written-load", **values),), guilty=odd.name
+        )
+    if odd.name.startswith("self.") and any(_of_a_replica(frame) for frame in report.frames):
+        reason = Phrase("because.written-without", **values)
+        return Reading("data-parallel-replica-device", (reason,), (_MADE,), guilty=odd.name)
     if odd.origin == "literal":
-        reason = Phrase("because.written-device", operand=odd.name, text=odd.text, place=_place(odd))
-        return Reading("hard-coded-device", (reason,), ("tensor-created-on-wrong-device",), guilty=odd.name)
-    reason = Phrase("because.written-without", operand=odd.name, text=odd.text, place=_place(odd))
-    return Reading("tensor-created-on-wrong-device", (reason,), guilty=odd.name)
+        reason = Phrase("because.written-device", **values)
+        return Reading("hard-coded-device", (reason,), (_MADE,), guilty=odd.name)
+    reason = Phrase("because.written-without", **values)
+    if odd.use is not None:
+        return Reading(_USES[odd.use], (reason,), (_MADE,), guilty=odd.name)
+    return Reading(_MADE, (reason,), guilty=odd.name)
+
+
+_MADE = "tensor-created-on-wrong-device"
+_SPLIT = "block-split-across-devices"
+_USES = {
+    "angles": "rope-table-on-wrong-device",
+    "sum": "metric-state-device",
+    "state": "cache-or-beam-state-on-wrong-device",
+}
+
+
+def _of_layers(report: Report, origins: Sequence[Written]) -> Reading | None:
+    """Two GPUs met in what the layers of one module computed, or in that and what they were given."""
+    known = [each for each in origins if each.origin != "unknown"]
+    table = next(
+        (each for each in known if each.origin == "module" and each.text.endswith("Embedding")), None
+    )
+    if table is not None and len(known) > 1:
+        reason = Phrase("because.written-tied", operand=table.name)
+        guilty = next(each.name for each in known if each is not table)
+        return Reading("lm-head-or-tied-weight-split", (reason,), (_SPLIT,), guilty=guilty)
+    layers = [each for each in known if each.origin == "layer"]
+    if device_pattern(report.devices) != "gpus" or not layers or len(known) < 2:
+        return None
+    if any(each.origin not in ("layer", "argument") for each in known):
+        return None
+    reason = Phrase("because.written-layers", operands=Several(tuple(each.name for each in known)))
+    others = ("module-left-on-other-device", "device-map-incomplete-or-wrong")
+    return Reading(_SPLIT, (reason,), others, sure=False)
+
+
+def _of_a_replica(frame: Frame) -> bool:
+    return frame.file is not None and frame.file.endswith(
+        ("nn/parallel/data_parallel.py", "nn/parallel/parallel_apply.py")
+    )
 
 
 def _decided(each: Written, on_host: bool) -> bool:
+    if each.origin == "loaded":
+        return True
     if each.origin == "literal":
         return each.device != "cpu" or on_host
     return on_host and each.origin in ("made", "attribute", "host")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from samedevice.events import Origin, Written
+from samedevice.events import Origin, Use, Written
 from samedevice.provenance.syntax import Function
 from samedevice.static.tensors.knowledge import FACTORIES, FUNCTIONS, METHODS
 
@@ -61,11 +61,18 @@ class Statement:
     def origins(self) -> Iterator[Written]:
         """The origin of each operand, in the order of the statement."""
         told = set()
-        for operand in operands_of(self.node):
+        for operand in (*operands_of(self.node), *self._joined_layers()):
             name = ast.unparse(operand)
             if name not in told:
                 told.add(name)
                 yield self.trace(operand, name, self.node.lineno, _DEEPEST)
+
+    def _joined_layers(self) -> Iterator[ast.expr]:
+        """Calls of layers whose results the statement itself adds or multiplies."""
+        for node in ast.walk(self.node):
+            for side in (node.left, node.right) if isinstance(node, ast.BinOp) else ():
+                if isinstance(side, ast.Call) and self._runs_layer(side.func):
+                    yield side
 
     def traced(self, node: ast.expr, name: str) -> Written:
         """Where the tensor of an expression of the statement comes from."""
@@ -87,6 +94,8 @@ class Statement:
             return self.trace(node.operand, name, before, deep - 1)
         if isinstance(node, ast.BinOp):
             return self._first((node.left, node.right), name, before, deep)
+        if isinstance(node, ast.ListComp):
+            return self.trace(node.elt, name, before, deep - 1)
         return Written(name, "unknown")
 
     def _first(self, nodes: Sequence[ast.expr], name: str, before: int, deep: int) -> Written:
@@ -126,7 +135,7 @@ class Statement:
             each
             for each in _all_bindings(self.function.body, name)
             if each.line < before
-            and not (isinstance(each.value, ast.Constant) and each.value.value is None)
+            and not (each.value is not None and _none(each.value))
             and all(own.get(test, part) == part for test, part in each.branch)
         ]
         return sorted(found, key=lambda each: -each.line)
@@ -151,17 +160,40 @@ class Statement:
                 and _names(each, node.attr)
             ):
                 return Written(name, "parameter", _text(each), each.lineno)
-        for each in ast.walk(self.owner):
-            value = _assigned_attribute(each, node.attr)
-            if value is None:
-                continue
-            if isinstance(value, ast.Call) and called_name(value) == "Parameter":
-                return Written(name, "parameter", _text(value), value.lineno)
-            made = self.trace(value, name, value.lineno, deep - 1)
-            if made.origin in ("made", "host"):
-                return Written(name, "attribute", made.text, made.line)
-            return made if made.origin in ("literal", "like") else Written(name, "unknown")
-        return Written(name, "unknown")
+        values = [_assigned_attribute(each, node.attr) for each in ast.walk(self.owner)]
+        told = [self._kept(each, name, deep) for each in values if each is not None and not _none(each)]
+        return told[0] if len({each.origin for each in told}) == 1 else Written(name, "unknown")
+
+    def _kept(self, value: ast.expr, name: str, deep: int) -> Written:
+        """What a class keeps under a name, by the value that it assigns."""
+        if isinstance(value, ast.Call) and called_name(value) == "Parameter":
+            return Written(name, "parameter", _text(value), value.lineno)
+        if isinstance(value, ast.Call) and called_name(value)[:1].isupper():
+            return Written(name, "module", _text(value.func), value.lineno)
+        made = self.trace(value, name, value.lineno, deep - 1)
+        if made.origin in ("made", "host") and self.owner is not None:
+            attribute = name.removeprefix("self.").partition(".")[0].partition("[")[0]
+            return replace(made, origin="attribute", use=_use(self.owner, attribute))
+        return made if made.origin in ("literal", "like", "loaded") else Written(name, "unknown")
+
+    def _runs_layer(self, function: ast.expr) -> bool:
+        """Whether what is called is an attribute that the class assigns, or one of a list of them."""
+        match function:
+            case ast.Attribute(value=ast.Name(id="self"), attr=attribute) if self.owner is not None:
+                return any(_assigned_attribute(each, attribute) for each in ast.walk(self.owner))
+            case ast.Subscript(value=inner):
+                return self._runs_layer(inner)
+            case ast.Name(id=name):
+                loops = [each for each, _ in _branches(self.function.body) if isinstance(each, ast.For)]
+                return any(
+                    name in {part.id for part in ast.walk(each.target) if isinstance(part, ast.Name)}
+                    and any(
+                        isinstance(part, ast.Attribute) and _text(part.value) == "self"
+                        for part in ast.walk(each.iter)
+                    )
+                    for each in loops
+                )
+        return False
 
     def _call(self, node: ast.Call, name: str, before: int, deep: int) -> Written:
         called = called_name(node)
@@ -183,6 +215,10 @@ class Statement:
             return self._moved(node, name, target, before, deep)
         if called in _NEW and device is not None:
             return _placed(node, name, device)
+        if called == "load" and _text(node.func) == "torch.load":
+            return Written(name, "loaded", _text(node), node.lineno)
+        if self._runs_layer(node.func):
+            return Written(name, "layer", _text(node.func), node.lineno)
         if isinstance(node.func, ast.Attribute) and not _module(node.func.value):
             own = isinstance(node.func.value, ast.Name) and node.func.value.id in OWN
             return Written(name, "unknown") if own else self.trace(node.func.value, name, before, deep - 1)
@@ -257,6 +293,31 @@ def operands_of(node: ast.stmt) -> Iterator[ast.expr]:
                 yield each
         elif isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id == "self":
             yield each
+
+
+def _use(owner: ast.ClassDef, attribute: str) -> Use | None:
+    """What a class does with an attribute beside reading it."""
+    calls = {called_name(each) for each in ast.walk(owner) if isinstance(each, ast.Call)}
+    if {"cos", "sin"} <= calls or "polar" in calls:
+        return "angles"
+    own = f"self.{attribute}"
+    for node in ast.walk(owner):
+        match node:
+            case ast.AugAssign(target=ast.Attribute() as target) if _text(target) == own:
+                return "sum"
+            case ast.Assign(targets=[ast.Attribute() as target], value=ast.BinOp(left=left)):
+                if _text(target) == own == _text(left):
+                    return "sum"
+            case ast.Assign(targets=[ast.Subscript(value=inner)]) if _text(inner).startswith(own):
+                return "state"
+            case ast.Call(func=ast.Attribute(value=inner, attr="copy_" | "index_copy_" | "scatter_")):
+                if _text(inner).startswith(own):
+                    return "state"
+    return None
+
+
+def _none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _assigned_attribute(node: ast.AST, name: str) -> ast.expr | None:
@@ -370,8 +431,9 @@ def _in_target(target: ast.expr, value: ast.expr | None, name: str) -> Iterator[
 
 def _part_of(value: ast.expr | None) -> ast.expr | None:
     """A value that is taken apart, where each part is on its device."""
-    if isinstance(value, ast.Call) and _method(value) and called_name(value) in _OF_TENSORS | {"unbind"}:
-        return value
+    if isinstance(value, ast.Call) and _method(value):
+        own = isinstance(value.func, ast.Attribute) and _text(value.func.value) == "self"
+        return value if own or called_name(value) in _OF_TENSORS | {"unbind"} else None
     return None
 
 
