@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from samedevice.diagnosis import explain_text
+from samedevice.diagnosis.paste._elsewhere import ROWS
+from samedevice.diagnosis.paste._kinds import KINDS
 from samedevice.report import render, render_finding
 
 HOST, GPU = "torch.FloatTensor", "torch.cuda.FloatTensor"
@@ -166,3 +171,18 @@ def test_ranks_on_one_gpu():
 def test_numpy():
     finding = only("TypeError: can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() first.")
     assert finding.cause == "numpy-of-gpu-tensor"
+
+
+TEXTS = Path(__file__).parent
+REPOSITORY = TEXTS.parents[1]
+
+
+def test_the_words_that_a_row_is_looked_for_by_leave_nothing_out():
+    texts = [path.read_text("utf-8") for path in sorted(REPOSITORY.glob("corpus/**/pasted/*.txt"))]
+    texts += [each["text"] for each in json.loads((TEXTS / "texts_of_users.json").read_text("utf-8"))]
+    rows = [(row.words, row.pattern) for row in (*KINDS, *ROWS)]
+    for text in texts:
+        small = text.lower()
+        for words, pattern in rows:
+            if not any(word in small for word in words):
+                assert pattern.search(text) is None, (words, text)

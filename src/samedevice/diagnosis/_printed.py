@@ -38,7 +38,7 @@ def read_printed(report: Report) -> Reading | None:
         return _weight_of_a_function(report)
     if report.kind not in _KINDS:
         return None
-    looks = (_data_beside_kept, _made_in_the_text, _not_moved, _kept_on_the_first, _handed_down)
+    looks = (_own_table, _data_beside_kept, _made_in_the_text, _not_moved, _kept_on_the_first, _handed_down)
     return next((found for look in looks if (found := look(report)) is not None), None)
 
 
@@ -65,6 +65,23 @@ _CONVOLVES = Pattern(r"conv(?:_transpose)?[123]d")
 
 def _of_a_layer(weight: ast.expr) -> bool:
     return isinstance(weight, ast.Attribute) and weight.attr in ("weight", "kernel")
+
+
+def _own_table(report: Report) -> Reading | None:
+    """An object's own tensor on the host is looked up by an index on a GPU, and no layer is called."""
+    code = report.at.code if report.at is not None else ""
+    table = _LOOKED_UP.search(code)
+    if table is None or report.argument != "index" or report.kind not in ("same-device", "argument-device"):
+        return None
+    own = report.devices[0] if report.kind == "argument-device" else report.devices[-1]
+    if device_pattern(report.devices) != "host" or own == "cpu":
+        return None
+    reason = Phrase("because.line", text=_brief(code))
+    others = ("module-left-on-other-device", "rope-table-on-wrong-device")
+    return Reading("tensor-created-on-wrong-device", (reason,), others, guilty=table["table"])
+
+
+_LOOKED_UP = Pattern(r"\b(?P<table>self(?:\.\w{1,40}){1,3})\.(?:index_select|gather|take)\(")
 
 
 def _made_in_the_text(report: Report) -> Reading | None:

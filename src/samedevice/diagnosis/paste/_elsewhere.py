@@ -42,7 +42,7 @@ ROWS: tuple[Elsewhere, ...] = (
     ),
     _row(
         "shape",
-        "must match the size of tensor",
+        "must match the existing size|must match the size of tensor",
         r"The (?:expanded )?size of (?:the )?tensor(?: a)? \(\d+\) must match the (?:existing )?size(?: of tensor b)? \(\d+\) at non-singleton dimension \d",
     ),
     _row(
@@ -236,7 +236,7 @@ ROWS: tuple[Elsewhere, ...] = (
     ),
     _row(
         "files",
-        "does not appear to have a file|no file named|no such file|headertoolarge|deserializing header|not a valid json",
+        "invalid load key|does not appear to have a file|no file named|no such file|headertoolarge|deserializing header|not a valid json",
         r"does not appear to have a file named|no file named \w|No such file or directory|Error while deserializing header|HeaderTooLarge|PytorchStreamReader failed|invalid load key",
     ),
     _row("files", "no space left", r"No space left on device"),

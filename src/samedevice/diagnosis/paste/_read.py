@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from samedevice.diagnosis.paste._clean import lines_of
 from samedevice.diagnosis.paste._completed import completed
@@ -145,6 +146,12 @@ def read_paste(text: str) -> list[Report]:
     tagged = lines_of(notebook_text(text) or text)
     lines = [line for line, _ in tagged]
     whole, starts = _joined(lines)
+    hits = _hits(whole)
+    if not any(hit.topic is None for hit in hits) and any(map(_cut_within_a_word, pairwise(lines))):
+        tight, begins = _joined(lines, whole_words=True)
+        found = _hits(tight)
+        if any(hit.topic is None and not hit.weak for hit in found):
+            whole, starts, hits = tight, begins, found
     versions = {
         found[1].lower().replace("_", "-").replace("pytorch", "torch"): found[2]
         for found in _limited(_VERSION, whole[-sum(_AROUND) :])
@@ -152,7 +159,6 @@ def read_paste(text: str) -> list[Report]:
     prose = _prose(lines)
     beside = _beside(lines) if prose is None else None
     paste = Text(tagged, lines, whole, starts, versions, prose, _pieces(lines), beside)
-    hits = _hits(whole)
     if not hits:
         return [_unrecognised(paste)]
     if all(hit.topic in _AFTERWARDS for hit in hits):
@@ -398,15 +404,30 @@ def _paragraphs(lines: list[str]) -> list[str]:
     return whole
 
 
-def _joined(lines: list[str]) -> tuple[str, list[int]]:
-    """The lines as one text in which a wrapped message is whole again, and where each line begins in it."""
-    parts, starts, position = [], [], 0
-    for line in lines:
+def _joined(lines: list[str], whole_words: bool = False) -> tuple[str, list[int]]:
+    """The lines as one text in which a wrapped message is whole again, and where each line begins in it.
+
+    With `whole_words` also words that a terminal cut at its width.
+    """
+    parts: list[str] = []
+    starts, position = [], 0
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
         starts.append(position)
         part = _SPACES.sub(" ", line).strip() if len(line) < 20_000 else line
+        part += "" if whole_words and _cut_within_a_word((line, following)) else " "
         parts.append(part)
-        position += len(part) + 1
-    return " ".join(parts), starts
+        position += len(part)
+    return "".join(parts).rstrip(" "), starts
+
+
+def _cut_within_a_word(lines: tuple[str, str]) -> bool:
+    """Whether a terminal may have cut a word between two lines: a long one that ends in it, and what follows."""
+    line, following = lines
+    return len(line) >= _TERMINAL and line[-1].isalnum() and following[:1].isalnum()
+
+
+_TERMINAL = 79
+"""The least width at which terminals cut lines."""
 
 
 def _hits(whole: str) -> list[Hit]:
