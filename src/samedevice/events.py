@@ -364,6 +364,8 @@ class Written:
     """The file of that line, as the traceback writes it; None where nothing is told."""
     use: Use | None = None
     """What the class does with a plain attribute: makes cosine and sine of it, adds to it, writes into it."""
+    calls: int = 0
+    """How many calls out from the failing function that line stands."""
 
 
 @dataclass(frozen=True, slots=True)

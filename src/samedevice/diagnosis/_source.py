@@ -51,11 +51,20 @@ def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:
         reason = Phrase("because.written-device", **values)
         return Reading("hard-coded-device", (reason,), (_MADE,), guilty=odd.name)
     reason = Phrase("because.written-without", **values)
+    if odd.calls and any(frame.by_user and frame.file == odd.file for frame in report.frames):
+        handed = (
+            "input-not-on-embedding-device"
+            if report.argument in _OF_INPUTS
+            else "extra-input-on-wrong-device"
+        )
+        return Reading(handed, (reason,), (_MADE,), guilty=odd.name)
     if odd.use is not None:
         return Reading(_USES[odd.use], (reason,), (_MADE,), guilty=odd.name)
     return Reading(_MADE, (reason,), guilty=odd.name)
 
 
+_OF_INPUTS = ("index", "mat1", "indices", "input")
+"""What the messages of a layer call its input."""
 _MADE = "tensor-created-on-wrong-device"
 _SPLIT = "block-split-across-devices"
 _USES = {
@@ -94,6 +103,8 @@ def _of_a_replica(frame: Frame) -> bool:
 def _decided(each: Written, on_host: bool) -> bool:
     if each.origin == "loaded":
         return True
+    if each.origin == "literal" and each.calls:
+        return False
     if each.origin == "literal":
         return each.device != "cpu" or on_host
     return on_host and each.origin in ("made", "attribute", "host")

@@ -130,11 +130,12 @@ class _Step:
             return None
         if self.statement is not None:
             found = self.statement.traced(value, name)
-            return self.followed(found) if found.origin != "unknown" else None
+            told = self.followed(found) if found.origin != "unknown" else None
+            return None if told is None else replace(told, calls=told.calls + 1)
         found = Statement(self._node, _NO_FUNCTION, None).traced(value, name)
         if found.origin == "unknown":
             found = Written(name, "argument", ast.unparse(value)[:120])
-        return replace(found, line=self.frame.line, file=self.frame.file)
+        return replace(found, line=self.frame.line, file=self.frame.file, calls=1)
 
     def _given(self, parameter: str) -> bool | None:
         """Whether the callers hand over a parameter that may be None."""

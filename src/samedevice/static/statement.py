@@ -61,7 +61,9 @@ class Statement:
     def origins(self) -> Iterator[Written]:
         """The origin of each operand, in the order of the statement."""
         told = set()
-        for operand in (*operands_of(self.node), *self._joined_layers()):
+        joined = list(self._joined_layers())
+        within = {id(part) for each in joined for part in ast.walk(each)}
+        for operand in (*(each for each in operands_of(self.node) if id(each) not in within), *joined):
             name = ast.unparse(operand)
             if name not in told:
                 told.add(name)
@@ -301,7 +303,8 @@ def _use(owner: ast.ClassDef, attribute: str) -> Use | None:
     if {"cos", "sin"} <= calls or "polar" in calls:
         return "angles"
     own = f"self.{attribute}"
-    for node in ast.walk(owner):
+    later = (each for each in owner.body if getattr(each, "name", "") != "__init__")
+    for node in (part for each in later for part in ast.walk(each)):
         match node:
             case ast.AugAssign(target=ast.Attribute() as target) if _text(target) == own:
                 return "sum"
@@ -310,6 +313,9 @@ def _use(owner: ast.ClassDef, attribute: str) -> Use | None:
                     return "sum"
             case ast.Assign(targets=[ast.Subscript(value=inner)]) if _text(inner).startswith(own):
                 return "state"
+            case ast.Call(func=ast.Attribute(value=inner, attr="add_" | "index_add_" | "scatter_add_")):
+                if _text(inner).startswith(own):
+                    return "sum"
             case ast.Call(func=ast.Attribute(value=inner, attr="copy_" | "index_copy_" | "scatter_")):
                 if _text(inner).startswith(own):
                     return "state"
