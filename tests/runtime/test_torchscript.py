@@ -50,6 +50,15 @@ def test_a_scripted_module_runs_as_the_module_that_it_is_made_of(machine):
     assert "def forward" in made.code
 
 
+def test_a_scripted_module_is_one_for_a_program_that_asks(machine):
+    made = scripted()
+    assert isinstance(made, torch.jit.ScriptModule)
+    assert isinstance(made, torch.jit.RecursiveScriptModule)
+    assert torch.jit.script(made) is made
+    assert not isinstance(Steps(), torch.jit.ScriptModule)
+    assert not isinstance(Steps(), torch.jit.RecursiveScriptModule)
+
+
 def test_a_scripted_function_has_its_graph_and_can_be_called_by_another(machine):
     @torch.jit.script
     def inner(a: torch.Tensor, b: torch.Tensor):

@@ -92,15 +92,25 @@ def _make_script(
     if obj is None or sys._getframe(1).f_code.co_filename.startswith(_TORCH):
         # torch compiles what a script calls, or something of its own, whose names are those of our caller.
         return _script(obj, optimize, _frames_up + 1, *args, **options)
+    if isinstance(obj, _ScriptedModule):
+        return obj
     if isinstance(obj, torch.nn.Module) and not isinstance(obj, torch.jit.ScriptModule):
-        return _with_state_of(
-            obj, type(obj) if isinstance(obj, _ScriptedModule) else _scripted_class(cast(Any, type(obj)))
-        )
+        return _with_state_of(obj, _scripted_class(cast(Any, type(obj))))
     if inspect.isfunction(obj):
         return ScriptedFunction(
             obj, lambda: _script(obj, optimize, _frames_up, *args, **options)
         )  # which torch keeps
     return obj
+
+
+def _is_scripted(is_instance: Any) -> Any:
+    def check(kind: Any, value: Any) -> bool:
+        if isinstance(value, _ScriptedModule) and kind in (torch.jit.ScriptModule, _Compiled):
+            # torch asks for what only its own has
+            return not sys._getframe(1).f_code.co_filename.startswith(_TORCH)
+        return bool(is_instance(kind, value))
+
+    return check
 
 
 def _find(find: Any) -> Any:
@@ -283,6 +293,11 @@ _NAMES = "TorchScript knows torch's functions by identity, and would not find th
 _FILE = "a file holds values on the host, so that plain torch reads it, and the devices beside them"
 PATCHES = (
     Patch("torch.jit.script", Constant(_make_script), _RUNS),
+    Patch(
+        "torch.jit._script.ScriptMeta.__instancecheck__",
+        _is_scripted,
+        "programs check that what `torch.jit.script` gave them is its module",
+    ),
     Patch("torch._jit_internal.createResolutionCallbackFromClosure", _resolve, _RUNS),
     Patch(
         "torch.jit.ScriptModule._apply",
