@@ -348,6 +348,13 @@ class Failure:
         first, second = ({self._root(each)} - {None} for each in (one, other))
         return None if not first or not second else bool(first & second)
 
+    def handed_on(self, operand: Operand) -> bool:
+        """Whether one model computed it and another one, whole on its GPU, was called with it."""
+        outermost = self.event.running[-1] if self.event.running else None
+        whole = outermost is not None and len(set(outermost.below)) == 1
+        apart = any(self.of_one_model(operand, each) is False for each in self.weights)
+        return whole and apart and operand.from_argument is not None and self.activation(operand)
+
     def _root(self, operand: Operand) -> int | None:
         newest = operand.decision
         roots = {each.root for each in self.event.placements if newest is not None and _alike(each, newest)}

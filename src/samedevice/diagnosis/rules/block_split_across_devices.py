@@ -78,7 +78,7 @@ def _neighbours(report: Report) -> Phrase | None:
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch or not failure.two_gpus:
         return None
-    if _of_script_and_map(failure):
+    if _of_script_and_map(failure) or any(map(failure.handed_on, failure.plain)):
         return None
     hint = _parts_meet(failure)
     if failure.dispatched or not _all_placed(failure):

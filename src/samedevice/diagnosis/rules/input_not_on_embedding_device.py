@@ -106,6 +106,11 @@ def _main_input(failure: Failure) -> Hint | None:
     if failure.event.device_map or not weights or len(failure.plain) != 1 or failure.op in ("cat", "stack"):
         return None
     given = failure.plain[0]
+    if failure.handed_on(given):
+        met = weights[0].parameter or weights[0].name
+        return Hint(
+            6, Phrase("because.away-from-weight", operand=failure.written(given), weight=met), given.name
+        )
     newest = given.decision
     taken = newest is not None and newest.kind == "moved" and newest.device == "cpu"
     by_script = newest is not None and newest.at is not None and failure.by_user(newest.at)

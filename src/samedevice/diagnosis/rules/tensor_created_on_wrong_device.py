@@ -174,11 +174,19 @@ def _kept(failure: Failure) -> Hint | None:
             key = "rules.tensor-created-on-wrong-device.kept-plain"
             return Hint(6.3, Phrase(key, operand=kept[0], module=kept[1]), operand.name)
         attribute = (operand.local or "").startswith("self.")
+        if _of_the_script(failure, operand):
+            continue  # a package keeps what it was handed
         if failure.born(operand) is not None and (attribute or failure.from_attribute(operand)):
             if operand.device == "cpu":
                 return Hint(6, Phrase("because.never-moved", operand=failure.written(operand)), operand.name)
             return _made_elsewhere(5.5, failure, operand)
     return None
+
+
+def _of_the_script(failure: Failure, operand: Operand) -> bool:
+    """Whether the script made what the code of a package reads."""
+    born = failure.born(operand)
+    return born is not None and failure.by_user(born.at) and not failure.by_user(failure.event.at)
 
 
 def _computed(failure: Failure) -> Hint | None:
