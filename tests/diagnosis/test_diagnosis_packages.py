@@ -211,6 +211,47 @@ CASES = {
         print(pipeline.encode(torch.zeros(2, 3, dtype=torch.long)).shape)
         """,
     ),
+    "offsets that the script hands to a package": (
+        {"extra-input-on-wrong-device"},
+        "self.offsets",
+        """
+        class Calibration:
+            def __init__(self, model, offsets):
+                self.model, self.offsets = model, offsets
+
+            def apply(self, batch):
+                scores = self.model(batch)
+                return (scores - self.offsets).square().sum()
+        """,
+        """
+        calibration = kit.Calibration(nn.Linear(4, 3).to("cuda:0"), torch.full((3,), 0.5))
+        print(calibration.apply(torch.ones(2, 4, device="cuda:0")))
+        """,
+    ),
+    "pictures of one model that a package hands to another": (
+        {"input-not-on-embedding-device", "extra-input-on-wrong-device", "module-left-on-other-device"},
+        "x",
+        """
+        class Decoder(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 2)
+
+            def forward(self, x):
+                return self.second(self.first(x))
+
+        class Pipeline:
+            def __init__(self, drafts, decoder):
+                self.drafts, self.decoder = drafts, decoder
+
+            def __call__(self, x):
+                return self.decoder(self.drafts(x).tanh())
+        """,
+        """
+        pipeline = kit.Pipeline(nn.Linear(4, 4).to("cuda:0"), kit.Decoder().to("cuda:1"))
+        print(pipeline(torch.ones(1, 4, device="cuda:0")).shape)
+        """,
+    ),
 }
 
 
