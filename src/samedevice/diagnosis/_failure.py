@@ -11,13 +11,14 @@ from samedevice.device_rules import on_host
 from samedevice.events import Decision, Event, EventKind, Operand, Place, Placement, Running, on_accelerator
 from samedevice.messages import short_operator
 from samedevice.provenance.dispatch import mapped
-from samedevice.provenance.flow import Flow, Root
+from samedevice.provenance.flow import Flow, Root, calls_in_function
 from samedevice.provenance.named_devices import (
     WRITES_ANEW,
     given_once,
     moves_others,
     reads_a_size,
     takes_arguments,
+    writes_gpu,
 )
 from samedevice.provenance.syntax import methods_called, names_of, parsed
 
@@ -310,11 +311,26 @@ class Failure:
         newest = operand.decision
         if newest is None or newest.kind not in ("created", "loaded") or newest.name is None:
             return False
+        if self.made_by_the_model(operand):
+            return False
         main = max(self.placements, key=lambda each: each.count, default=None)
         if main is None or main.born > main.first or newest.order < main.last:
             return False
         built = newest.at is not None and newest.at.function == "__init__"
         return not (built and main.at is not None and main.at.function == "__init__")
+
+    def made_by_the_model(self, weight: Operand) -> bool:
+        """Whether a function of the model that runs, or one that such a function calls, made a weight: a layer
+        that the model has when it is first called, which nobody attached to it.
+        """
+        made = None if weight.decision is None else weight.decision.at
+        depths = [n for n, place in enumerate(self.event.stack) if place.function == "forward"]
+        inside = self.event.stack[depths[0] :] if depths and made is not None else ()
+        return made is not None and any(
+            each.file == made.file
+            and (each.function == made.function or made.function in calls_in_function(each))
+            for each in inside
+        )
 
     @cached_property
     def adds_to_a_layer(self) -> bool:
@@ -676,6 +692,13 @@ class Failure:
         text = self.expression(operand)
         return text is not None and self.flow.reads_attribute(text, "grad")
 
+    def from_gradient(self, operand: Operand) -> bool:
+        """Whether it is the gradient of a parameter, or the failing function computed it from one."""
+        text = self.expression(operand)
+        return self.gradient(operand) or (
+            text is not None and self.flow.comes_from_attribute(text, "grad")
+        )
+
     def decided_by_user(self, operand: Operand) -> bool:
         """Whether a line of the user's own script put this very tensor on its device, by a factory or a
         move.
@@ -859,6 +882,14 @@ class Failure:
         """Whether any frame is in such a file or function."""
         compiled = re.compile(pattern)
         return any(compiled.search(place_text(place)) for place in self.event.stack)
+
+
+def writes_itself(decision: Decision) -> bool:
+    """Whether the function that decided, or a helper of it, wrote the GPU that reached the deciding line in a
+    variable: as `cuda`, which nothing says of itself.
+    """
+    computed = decision.source == "computed" and decision.without_index and decision.device != "cpu"
+    return computed and decision.at is not None and writes_gpu(decision.at)
 
 
 def _is_numbered(module: Running) -> bool:
