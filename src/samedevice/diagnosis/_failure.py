@@ -729,6 +729,18 @@ class Failure:
         places = (born.at, born.user_at, self.event.at)
         return operand.from_argument is None and not any(self.by_user(each) for each in places)
 
+    def made_for_an_argument(self, operand: Operand) -> bool:
+        """Whether a helper in the file that fails made it on the device of something that the helper was given,
+        outside the model: nobody handed it in.
+        """
+        born = self.born(operand)
+        if born is None or born.at is None or (born.kind, born.source) != ("created", "tensor"):
+            return False
+        if self.in_model or self.feeds_backward or self.computes_loss or self.op in ("eq", "ne"):
+            return False
+        given = (born.said or "").partition("[")[0].partition(".")[0]
+        return born.at.file == self.event.at.file and given_once(born.at, given)
+
     def left_by_library(self, operand: Operand) -> bool:
         """Whether a function of a library that still runs made it on the host, or by default, or a module
         that is elsewhere did and gave it back to the script.
