@@ -475,7 +475,9 @@ class Failure:
             return self.flow.as_written(operand.local.partition("[")[0]) or operand.local
         if operand.parameter and (read := self.flow.reads_weight(operand.parameter)) is not None:
             return read
-        if (stepped := self.flow.stepped()) is not None and not operand.role and self.born(operand):
+        loaded = operand.decision is not None and operand.decision.kind == "loaded"
+        state = not operand.role and (loaded or self.born(operand) is not None)
+        if state and (stepped := self.flow.stepped()) is not None:
             return f"{stepped}.state"
         if operand.role and (called := self.flow.called_object(self._of_running(operand))) is not None:
             return called

@@ -483,8 +483,10 @@ def _before_use(failure: Failure, script: Script, guilty: Operand) -> _Change:
     statement = script.statement(at)
     lists = None if statement is None or guilty.local is None else _of_lists(script, statement, guilty.local)
     if lists is not None:
-        loop, line = lists
-        yield with_line_before(script, loop, line), Phrase("fix.moved-once", line=line)
+        loop, line, once = lists
+        kept = [f"{each} = list({each})" for each in once]
+        changed = with_line_before(script, loop, "\n".join([*kept, line]))
+        yield changed, Phrase("fix.moved-once", line=line)
         return
     if (item := _kept_item(failure, guilty)) is not None:
         yield from _item_moved(failure, script, guilty, item)
@@ -568,9 +570,10 @@ def _from_before_loop(script: Script, statement: ast.stmt, name: str) -> bool:
     return bool(loops) and known and chain and head != "self" and not given & {head, name}
 
 
-def _of_lists(script: Script, statement: ast.stmt, name: str) -> tuple[ast.stmt, str] | None:
-    """The loop over two lists at once, the first of an object, from which a name comes, and the line in front
-    of it that moves all of that list to where the other one's items are.
+def _of_lists(script: Script, statement: ast.stmt, name: str) -> tuple[ast.stmt, str, list[str]] | None:
+    """The loop over two lists at once, the first of an object, from which a name comes, the line in front of
+    it that moves all of that list to where the other one's items are, and the arguments that may be gone over
+    once alone: the parameters of a module are given one by one.
     """
     for loop in ast.walk(script.scope(statement.lineno)):
         if not isinstance(loop, ast.For) or statement not in loop.body:
@@ -587,7 +590,9 @@ def _of_lists(script: Script, statement: ast.stmt, name: str) -> tuple[ast.stmt,
                         moved_all = (
                             f"{own}.to({beside}.device) for {first}, {second} in {script.text(loop.iter)}"
                         )
-                        return loop, f"{text} = [{moved_all}]"
+                        beside_it = other if of is one else one
+                        once = [beside_it.id] if isinstance(beside_it, ast.Name) else []
+                        return loop, f"{text} = [{moved_all}]", once
     return None
 
 

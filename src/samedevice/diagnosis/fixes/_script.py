@@ -15,7 +15,7 @@ from samedevice.diagnosis._weigh import Verdict
 from samedevice.diagnosis.fixes._along import along_fix
 from samedevice.diagnosis.fixes._asked import asked_fix
 from samedevice.diagnosis.fixes._at_hand import device_at
-from samedevice.diagnosis.fixes._attached import attached_fix, container_fix, of_weight
+from samedevice.diagnosis.fixes._attached import attached_fix, container_fix, grown_fix, of_weight
 from samedevice.diagnosis.fixes._buffer import buffer_fix, renewed_fix
 from samedevice.diagnosis.fixes._cached import cached_fix
 from samedevice.diagnosis.fixes._combine import Change, changes_of
@@ -791,7 +791,8 @@ def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None
     weight = guilty or next((each for each in failure.weights if each.device == "cpu"), None)
     if weight is None or not any(on_accelerator(each.device) for each in partners(failure, weight)):
         return []
-    if (kept := container_fix(failure, script) or attached_fix(failure, script, weight)) is not None:
+    kept = container_fix(failure, script) or attached_fix(failure, script, weight)
+    if (kept := kept or grown_fix(failure, script, weight)) is not None:
         return [kept]
     newest, *before = weight.lineage or (None,)
     if any(newest and each.name == newest.name and on_accelerator(each.device) for each in before):
@@ -870,7 +871,7 @@ def _ordered(failure: Failure, script: Script | None, guilty: Operand | None) ->
 
 def _adapted(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """A module that joined the model late, moved to it."""
-    fix = attached_fix(failure, script, guilty)
+    fix = attached_fix(failure, script, guilty) or grown_fix(failure, script, guilty)
     outer = failure.event.running[-1] if failure.event.running else None
     if fix is None and guilty is not None and outer is not None and _on_one_device(outer, guilty):
         return _whole_model(failure, script, guilty)
