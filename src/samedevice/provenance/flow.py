@@ -90,6 +90,10 @@ class Flow:
         self._roots: dict[str, frozenset[Root]] = {}
         """What was followed already: most questions are about the same few operands."""
 
+    def imported(self, depth: int) -> frozenset[str]:
+        """The names that the file of a function on the stack imports: they hold no tensor."""
+        return _imported(self._frames[depth].place.file)
+
     def filled(self) -> frozenset[str]:
         """What the failing function writes into by an index, as it is written."""
         function = self._frames[0].function if self._frames else None

@@ -33,7 +33,7 @@ from samedevice.diagnosis.fixes._target import partners, target_at, unites, want
 from samedevice.events import Operand, Place, on_accelerator
 from samedevice.findings import Fix
 from samedevice.messages import Phrase
-from samedevice.provenance.assignments import Given, reaching, statements_around
+from samedevice.provenance.assignments import Given, names_in, reaching, statements_around
 from samedevice.provenance.syntax import parsed
 
 _STEPS = 8
@@ -191,9 +191,9 @@ class _Hop:
     """What a caller hands in as it, and the caller's depth; None where the function gives it something."""
 
 
-def _hops(failure: Failure, name: str | None) -> Iterator[_Hop]:
+def _hops(failure: Failure, name: str | None, *, computed: bool = False) -> Iterator[_Hop]:
     """The names that an expression is followed back through, the nearest first, while each is given by a
-    name alone.
+    name alone, or `computed` from one alone.
     """
     flow, depth = failure.flow, 0
     for _ in range(_STEPS if flow.readable else 0):
@@ -206,7 +206,10 @@ def _hops(failure: Failure, name: str | None) -> Iterator[_Hop]:
         value = found[0].value if len(found) == 1 and found[0].item is None else None
         if hop.given is not None:
             value, depth = hop.given
-        name = value.id if isinstance(value, ast.Name) else None
+        read = set[str]()
+        if computed and value is not None and hop.given is None:
+            read = {*names_in(value)} - flow.imported(depth)
+        name = value.id if isinstance(value, ast.Name) else read.pop() if len(read) == 1 else None
 
 
 _Change = Iterator[tuple[str | None, Phrase]]
@@ -375,13 +378,18 @@ def _item_handed(failure: Failure, script: Script, guilty: Operand) -> tuple[str
     """The item of a dictionary that a caller handed in as the operand, the dictionary, and the caller's depth
     on the stack.
     """
-    for hop in _hops(failure, failure.expression(guilty)):
+    at_hand = {each.name for each in failure.event.at_hand if each.device == "cpu" and each.kind == "tensor"}
+    text = failure.expression(guilty)
+    text = guilty.local if text is None or not text.isidentifier() else text
+    for hop in _hops(failure, text, computed=True):
         if failure.flow.frame(hop.depth).place.file != script.file:
             return None
         match hop.given:
             case None if not hop.found:
                 return _spread(failure, script, hop.name, hop.depth)
             case (ast.Subscript(value=ast.Name(id=base), slice=ast.Constant()) as node, depth):
+                if hop.name != text and ast.unparse(node) not in at_hand:
+                    return None
                 return ast.unparse(node).replace("'", '"'), base, depth
     return None
 

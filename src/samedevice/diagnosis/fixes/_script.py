@@ -108,7 +108,7 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
         )
         if once is None or once.title.key == "fix.moved-once":
             once = constructed_fix(failure, script, guilty) or once
-    if once is not None and (not fixes or not _decides(fixes[0]) or _nearer(once, fixes[0])):
+    if once is not None and (not fixes or not _decides(fixes[0]) or _nearer(failure, once, fixes[0])):
         fixes = [once, *fixes]
     received = failure.group is not None  # a copy made in the call would receive it, and be lost
     fixes = [_checked(fix, script) for fix in fixes]
@@ -171,12 +171,14 @@ _AT_USE = ("fix.at-use", "fix.bring", "fix.parts-at-use")
 """Changes that move a copy each time that the statement runs."""
 
 
-def _nearer(fix: Fix[Phrase], other: Fix[Phrase]) -> bool:
+def _nearer(failure: Failure, fix: Fix[Phrase], other: Fix[Phrase]) -> bool:
     """Whether a fix keeps one tensor for each device, or makes it where it belongs and the other one sends it
     there afterwards.
     """
     if fix.title.key in ("fix.keyed", "fix.cached", "fix.sent-along"):
         return True
+    if failure.in_model and (fix.title.key, other.title.key) == ("fix.input-to", "fix.made-on"):
+        return True  # the model is right, and its caller left something behind
     return fix.title.key == "fix.made-on" and fix.safety == "safe" and other.title.key == "fix.input-to"
 
 
