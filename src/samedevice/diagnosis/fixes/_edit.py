@@ -177,12 +177,17 @@ def without(script: Script, statement: ast.stmt) -> str:
 
 
 def with_line_before(script: Script, statement: ast.stmt, text: str) -> str:
-    """The source with a line of its own, or several, before the line of a statement, indented as that is."""
+    """The source with a line of its own before the line of a statement, indented as that is."""
+    return with_lines_before(script, statement, [text])
+
+
+def with_lines_before(script: Script, statement: ast.stmt, texts: Sequence[str]) -> str:
+    """The source with lines of their own before the line of a statement, indented as that is."""
     start = _line_start(script.source, _span(script.source, statement)[0])
     indent = re.compile(_INDENT).match(script.source, start)
     assert indent is not None
     end = _line_end(script.source)
-    lines = "".join(f"{indent[0]}{each}{end}" for each in text.split("\n"))
+    lines = "".join(f"{indent[0]}{each}{end}" for each in texts)
     return f"{script.source[:start]}{lines}{script.source[start:]}"
 
 

@@ -26,6 +26,7 @@ from samedevice.diagnosis.fixes._edit import (
     with_keyword,
     with_line_after,
     with_line_before,
+    with_lines_before,
 )
 from samedevice.diagnosis.fixes._relocate import FACTORIES, relocated
 from samedevice.diagnosis.fixes._source import Script, called, same_place, same_span
@@ -493,7 +494,7 @@ def _before_use(failure: Failure, script: Script, guilty: Operand) -> _Change:
     if lists is not None:
         loop, line, once = lists
         kept = [f"{each} = list({each})" for each in once]
-        changed = with_line_before(script, loop, "\n".join([*kept, line]))
+        changed = with_lines_before(script, loop, [*kept, line])
         yield changed, Phrase("fix.moved-once", line=line)
         return
     if (item := _kept_item(failure, guilty)) is not None:

@@ -57,6 +57,7 @@ from samedevice.diagnosis.fixes._target import (
     unites,
     wanted,
 )
+from samedevice.diagnosis.fixes._unwritten import unwritten_fix
 from samedevice.diagnosis.fixes._whole import whole_class_fix
 from samedevice.diagnosis.paste import short_file
 from samedevice.events import Event, EventKind, Operand, Place, Running, on_accelerator
@@ -816,6 +817,12 @@ def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None
     return [Fix(Phrase("fix.model-to", device=device), "safe" if sure and diff else "check", diff)]
 
 
+def _unwritten(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+    """The device out of the helper that writes it down."""
+    fix = unwritten_fix(failure, script, guilty)
+    return [] if fix is None else [fix]
+
+
 def _metric(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The module that keeps the state, moved as the model is."""
     return _whole_model(failure, script, guilty) if guilty is not None and guilty.role else []
@@ -1226,7 +1233,7 @@ _REPAIRS: dict[str, tuple[Repair, ...]] = {
     "block-split-across-devices": (_together,),
     "device-map-incomplete-or-wrong": (_unmapped,),
     "tensor-created-on-wrong-device": (_extra, _library),
-    "hard-coded-device": (_extra, _library),
+    "hard-coded-device": (_unwritten, _extra, _library),
     "rope-table-on-wrong-device": (_library,),
     "cache-or-beam-state-on-wrong-device": (_cache, _library),
     "generation-helper-on-wrong-device": (_extra, _library),
