@@ -241,7 +241,7 @@ CASES = {
         """,
     ),
     "a table that its keeper left on the host beside what a package makes on a GPU": (
-        ("cache-or-beam-state-on-wrong-device", "extra-input-on-wrong-device", "tensor-created-on-wrong-device"),
+        ("cache-or-beam-state-on-wrong-device", "tensor-created-on-wrong-device"),
         "rows",
         """
         class Ledger:

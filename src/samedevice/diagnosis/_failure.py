@@ -320,8 +320,8 @@ class Failure:
         return not (built and main.at is not None and main.at.function == "__init__")
 
     def made_by_the_model(self, weight: Operand) -> bool:
-        """Whether a function of the model that runs, or one that such a function calls, made a weight: a layer
-        that the model has when it is first called, which nobody attached to it.
+        """Whether a function of the model that runs, or one that such a function calls, made a weight: of a
+        layer that the model has since it was first called, and that nobody attached to it.
         """
         made = None if weight.decision is None else weight.decision.at
         depths = [n for n, place in enumerate(self.event.stack) if place.function == "forward"]
@@ -697,9 +697,7 @@ class Failure:
     def from_gradient(self, operand: Operand) -> bool:
         """Whether it is the gradient of a parameter, or the failing function computed it from one."""
         text = self.expression(operand)
-        return self.gradient(operand) or (
-            text is not None and self.flow.comes_from_attribute(text, "grad")
-        )
+        return self.gradient(operand) or (text is not None and self.flow.comes_from_attribute(text, "grad"))
 
     def decided_by_user(self, operand: Operand) -> bool:
         """Whether a line of the user's own script put this very tensor on its device, by a factory or a
@@ -732,8 +730,8 @@ class Failure:
         return operand.from_argument is None and not any(self.by_user(each) for each in places)
 
     def made_for_an_argument(self, operand: Operand) -> bool:
-        """Whether a helper in the file that fails made it on the device of something that the helper was given,
-        outside the model: nobody handed it in.
+        """Whether a helper in the file that fails made it, outside the model, on the device of something that
+        the helper was given: nobody handed it in.
         """
         born = self.born(operand)
         if born is None or born.at is None or (born.kind, born.source) != ("created", "tensor"):

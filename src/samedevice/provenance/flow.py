@@ -271,7 +271,7 @@ class Flow:
         )
 
     def comes_from_attribute(self, expression: str, attribute: str) -> bool:
-        """Whether an expression of the failing statement reads an attribute, or any name that it comes from in
+        """Whether an expression of the failing statement reads an attribute, or a name that it comes from in
         the failing function was given what does.
         """
         node = _expression(expression) if self._frames else None

@@ -493,7 +493,7 @@ def _before_use(failure: Failure, script: Script, guilty: Operand) -> _Change:
     lists = None if statement is None or guilty.local is None else _of_lists(script, statement, guilty.local)
     if lists is not None:
         loop, line, once = lists
-        kept = [f"{each} = list({each})" for each in once]
+        kept = [f"{each} = list({each})" for each in once if not _is_list(failure, each)]
         changed = with_lines_before(script, loop, [*kept, line])
         yield changed, Phrase("fix.moved-once", line=line)
         return
@@ -577,6 +577,15 @@ def _from_before_loop(script: Script, statement: ast.stmt, name: str) -> bool:
     )
     chain = all(part.isidentifier() for part in name.split("."))
     return bool(loops) and known and chain and head != "self" and not given & {head, name}
+
+
+def _is_list(failure: Failure, name: str) -> bool:
+    """Whether a variable of the failing function, or what its caller gave as it, is written as a list."""
+    made = [hop.found[0].value for hop in _hops(failure, name) if len(hop.found) == 1]
+    match made[-1] if made else None:
+        case ast.List() | ast.ListComp() | ast.Tuple() | ast.Call(func=ast.Name(id="list" | "tuple")):
+            return True
+    return False
 
 
 def _of_lists(script: Script, statement: ast.stmt, name: str) -> tuple[ast.stmt, str, list[str]] | None:

@@ -79,7 +79,9 @@ def _moves(statement: ast.stmt, name: str) -> bool:
     return False
 
 
-_HARMLESS = frozenset("load_state_dict train eval requires_grad_ zero_grad print len range get open close seek".split())
+_HARMLESS = frozenset(
+    "load_state_dict train eval requires_grad_ zero_grad print len range get open close seek".split()
+)
 """What may be called between the two without the model computing anything."""
 
 

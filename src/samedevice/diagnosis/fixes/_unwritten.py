@@ -1,4 +1,4 @@
-"""A device that a helper writes down, taken out of it: its only caller sends what it gets to where that is used.
+"""A device that a helper writes down, taken out of it; its only caller sends what it gets on.
 
 Must guarantee: nobody else calls the helper, and what is sent is sent once for each call.
 """
@@ -20,7 +20,12 @@ def unwritten_fix(failure: Failure, script: Script | None, guilty: Operand | Non
     """The helper without its device, and the value of its call moved where the failing function gets it."""
     decision = None if guilty is None else guilty.decision
     place = None if decision is None else decision.at
-    if script is None or guilty is None or decision is None or decision.source not in ("literal", "current-gpu"):
+    if (
+        script is None
+        or guilty is None
+        or decision is None
+        or decision.source not in ("literal", "current-gpu")
+    ):
         return None
     if not script.holds(place) or not script.holds(failure.event.at) or decision.inherited:
         return None
@@ -53,7 +58,9 @@ def _without_device(script: Script, call: ast.Call) -> str | None:
         case ast.Call(func=ast.Attribute(attr="to", value=of), args=[ast.Constant(value=str())], keywords=[]):
             return script.text(of)
     kept = [each for each in call.keywords if each.arg != "device"]
-    written = [each for each in call.keywords if each.arg == "device" and isinstance(each.value, ast.Constant)]
+    written = [
+        each for each in call.keywords if each.arg == "device" and isinstance(each.value, ast.Constant)
+    ]
     if len(written) != 1 or any(each.arg is None for each in kept):
         return None
     given = [*map(script.text, call.args), *(f"{each.arg}={script.text(each.value)}" for each in kept)]
