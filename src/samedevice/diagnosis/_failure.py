@@ -696,8 +696,8 @@ class Failure:
 
     def from_gradient(self, operand: Operand) -> bool:
         """Whether it is the gradient of a parameter, or the failing function computed it from one."""
-        text = self.expression(operand)
-        return self.gradient(operand) or (text is not None and self.flow.comes_from_attribute(text, "grad"))
+        text = self.expression(operand) or self.event.at.call  # one of those that a comprehension makes there
+        return self.gradient(operand) or self.flow.comes_from_attribute(text, "grad")
 
     def decided_by_user(self, operand: Operand) -> bool:
         """Whether a line of the user's own script put this very tensor on its device, by a factory or a

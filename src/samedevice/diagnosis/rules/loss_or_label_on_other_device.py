@@ -111,7 +111,7 @@ def _sum_of_losses(failure: Failure) -> Hint | None:
     if failure.op.rstrip("_") not in _ADDS or not any(each.dtype.startswith(_FLOATS) for each in computed):
         return None
     odd = next((each for each in numbers if each not in computed), numbers[-1])
-    if _by_itself(failure, odd):
+    if not failure.activation(odd) and _by_itself(failure, odd):
         return None
     return Hint(6.2, Phrase("rules.loss-or-label-on-other-device.loss", op=failure.op), odd.name)
 
