@@ -65,9 +65,9 @@ def test_what_is_kept_beside_parameters_is_brought_together(name, tmp_path):
 
 DECIDED = {
     "ema_resume_unet": "        parameters = list(parameters)\n        self.shadow_params = [s_param.to(",
-    "resume_text_classifier": "        self.model.to(cfg.device)\n        self.optimizer = torch.optim.AdamW(",
-    "lazy_residual_cnn": "bias=False).to(next(self.conv1.parameters()).device)\n            else:",
-    "bert_weighted_pooling": '        batch["token_weights"] = batch["token_weights"].to(device)\n        loss = ',
+    "resume_text_classifier": "        self.model.to(cfg.device)\n        self.optimizer = torch.optim.",
+    "lazy_residual_cnn": "bias=False).to(next(self.conv1.parameters()).device)\n",
+    "bert_weighted_pooling": 'batch["token_weights"] = batch["token_weights"].to(device)\n',
     "mc_eval_harness": "        cont = request.target().to(logprobs.device)\n",
 }
 """What the first fix makes of a program where the order, a loop, a helper or a caller has to change."""
