@@ -112,6 +112,10 @@ class Decision:
     """Which decision of the process it was: a later one has a larger number, and two steps with the same
     number are one decision. 0 where nobody counted.
     """
+    without_index: bool = False
+    """Whether the program said `cuda` and no number. What a tensor or a module says of itself always has one,
+    so somebody wrote the word.
+    """
 
 
 @dataclass(frozen=True, slots=True)

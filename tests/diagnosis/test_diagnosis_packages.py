@@ -211,6 +211,55 @@ CASES = {
         print(pipeline.encode(torch.zeros(2, 3, dtype=torch.long)).shape)
         """,
     ),
+    "a mask that a package makes beside a table which was moved with its keeper": (
+        ("tensor-created-on-wrong-device",),
+        "chosen",
+        """
+        class Ledger:
+            def __init__(self, rows):
+                self.kept = {"rows": rows}
+
+            def to(self, device):
+                self.kept["rows"] = self.kept["rows"].to(device)
+                return self
+
+            def add(self, row):
+                self.kept["rows"] = torch.cat([self.kept["rows"], row[None]])
+
+            def pick(self, chosen):
+                rows = self.kept["rows"]
+                return rows * chosen[:, None]
+
+        def richest(ledger):
+            sums = ledger.kept["rows"].sum(-1).tolist()
+            return ledger.pick(torch.tensor([each >= max(sums) for each in sums]))
+        """,
+        """
+        ledger = kit.Ledger(torch.rand(4, 3)).to("cuda:1")
+        ledger.add(torch.rand(3, device="cuda:1"))
+        print(kit.richest(ledger).shape)
+        """,
+    ),
+    "a table that its keeper left on the host beside what a package makes on a GPU": (
+        ("cache-or-beam-state-on-wrong-device", "tensor-created-on-wrong-device"),
+        "rows",
+        """
+        class Ledger:
+            def __init__(self, width):
+                self.kept = {"rows": torch.zeros(1, width)}
+
+            def add(self, row):
+                rows = self.kept["rows"]
+                self.kept["rows"] = torch.cat([rows, row[None]])
+                return self.kept["rows"]
+        """,
+        """
+        model = nn.Linear(4, 3).to("cuda:1")
+        ledger = kit.Ledger(3)
+        for _ in range(2):
+            print(ledger.add(model(torch.rand(4, device="cuda:1")).detach()).shape)
+        """,
+    ),
     "offsets that the script hands to a package": (
         {"extra-input-on-wrong-device"},
         "self.offsets",

@@ -63,6 +63,29 @@ def test_what_is_kept_beside_parameters_is_brought_together(name, tmp_path):
     assert REPAIRED[name] in apply(fix.diff, source)
 
 
+DECIDED = {
+    "ema_resume_unet": "        parameters = list(parameters)\n        self.shadow_params = [s_param.to(",
+    "resume_text_classifier": "        self.model.to(cfg.device)\n        self.optimizer = torch.optim.",
+    "lazy_residual_cnn": "bias=False).to(next(self.conv1.parameters()).device)\n",
+    "bert_weighted_pooling": 'batch["token_weights"] = batch["token_weights"].to(device)\n',
+    "mc_eval_harness": "        cont = request.target().to(logprobs.device)\n",
+}
+"""What the first fix makes of a program where the order, a loop, a helper or a caller has to change."""
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_what_was_decided_is_changed(name, tmp_path, monkeypatch):
+    source = (LABELLED / f"{name}.py").read_text("utf-8")
+    path = tmp_path / "script.py"
+    monkeypatch.setattr("sys.argv", [str(path)])
+    path.write_text(source, "utf-8")
+    (fix, *_) = findings_of(path)[0].fixes
+    assert fix.safety == "safe"
+    repaired = apply(fix.diff, source)
+    assert DECIDED[name] in repaired
+    assert 'device="cuda")' not in repaired
+
+
 def test_an_optimizer_of_the_script_is_not_said_to_follow_by_loading(tmp_path):
     source = (LABELLED / "slow_copy.py").read_text("utf-8")
     path = tmp_path / "script.py"

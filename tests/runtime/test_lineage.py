@@ -34,6 +34,27 @@ def test_a_move_by_the_script(machine):
     assert second == [("created", "cuda:0", "literal", "'cuda:0'", False)]
 
 
+def test_whether_the_program_named_a_number(machine):
+    word = "cuda"
+    made = (torch.zeros(3, device=word), torch.ones(3).to(word), torch.zeros(3, device=torch.device(word)))
+    assert all(memory_of(each).decision.without_index for each in (*made, made[0] * 2))
+    named = (torch.zeros(3, device="cuda:0"), torch.ones(3).to(made[0].device), torch.ones(3).cuda(0))
+    assert not any(memory_of(each).decision.without_index for each in named)
+    with torch.cuda.device(1):
+        torch.ones(3).to(word) + named[0]
+    step = machine.events[-1].operands[0].decision
+    assert (step.device, step.without_index) == ("cuda:1", True)
+
+
+def test_a_move_that_learns_keeps_what_the_program_named(machine):
+    weight = torch.ones(3, requires_grad=True)
+    moved = weight.to("cuda")
+    moved + torch.ones(3, device="cuda:1")
+    assert machine.events[-1].operands[0].lineage[0].without_index
+    moved.sum().backward()
+    assert weight.grad.device.type == "cpu"
+
+
 def test_results_inherit_the_decision(machine):
     base = torch.ones(3).cuda(1)
     result = (base * 2).reshape(3, 1).sum(1)

@@ -11,13 +11,14 @@ from samedevice.device_rules import on_host
 from samedevice.events import Decision, Event, EventKind, Operand, Place, Placement, Running, on_accelerator
 from samedevice.messages import short_operator
 from samedevice.provenance.dispatch import mapped
-from samedevice.provenance.flow import Flow, Root
+from samedevice.provenance.flow import Flow, Root, calls_in_function
 from samedevice.provenance.named_devices import (
     WRITES_ANEW,
     given_once,
     moves_others,
     reads_a_size,
     takes_arguments,
+    writes_gpu,
 )
 from samedevice.provenance.syntax import methods_called, names_of, parsed
 
@@ -310,11 +311,26 @@ class Failure:
         newest = operand.decision
         if newest is None or newest.kind not in ("created", "loaded") or newest.name is None:
             return False
+        if self.made_by_the_model(operand):
+            return False
         main = max(self.placements, key=lambda each: each.count, default=None)
         if main is None or main.born > main.first or newest.order < main.last:
             return False
         built = newest.at is not None and newest.at.function == "__init__"
         return not (built and main.at is not None and main.at.function == "__init__")
+
+    def made_by_the_model(self, weight: Operand) -> bool:
+        """Whether a function of the model that runs, or one that such a function calls, made a weight: of a
+        layer that the model has since it was first called, and that nobody attached to it.
+        """
+        made = None if weight.decision is None else weight.decision.at
+        depths = [n for n, place in enumerate(self.event.stack) if place.function == "forward"]
+        inside = self.event.stack[depths[0] :] if depths and made is not None else ()
+        return made is not None and any(
+            each.file == made.file
+            and (each.function == made.function or made.function in calls_in_function(each))
+            for each in inside
+        )
 
     @cached_property
     def adds_to_a_layer(self) -> bool:
@@ -352,7 +368,9 @@ class Failure:
         """Whether one model computed it and another one, whole on its GPU, was called with it."""
         outermost = self.event.running[-1] if self.event.running else None
         whole = outermost is not None and len(set(outermost.below)) == 1
-        apart = any(self.of_one_model(operand, each) is False for each in self.weights)
+        newest = operand.decision
+        own = [each for each in self.event.placements if each.root == 0]
+        apart = bool(own) and newest is not None and not any(_alike(each, newest) for each in own)
         return whole and apart and operand.from_argument is not None and self.activation(operand)
 
     def _root(self, operand: Operand) -> int | None:
@@ -466,7 +484,9 @@ class Failure:
             return self.flow.as_written(operand.local.partition("[")[0]) or operand.local
         if operand.parameter and (read := self.flow.reads_weight(operand.parameter)) is not None:
             return read
-        if (stepped := self.flow.stepped()) is not None and not operand.role and self.born(operand):
+        loaded = operand.decision is not None and operand.decision.kind == "loaded"
+        state = not operand.role and (loaded or self.born(operand) is not None)
+        if state and (stepped := self.flow.stepped()) is not None:
             return f"{stepped}.state"
         if operand.role and (called := self.flow.called_object(self._of_running(operand))) is not None:
             return called
@@ -683,6 +703,11 @@ class Failure:
         text = self.expression(operand)
         return text is not None and self.flow.reads_attribute(text, "grad")
 
+    def from_gradient(self, operand: Operand) -> bool:
+        """Whether it is the gradient of a parameter, or the failing function computed it from one."""
+        text = self.expression(operand) or self.event.at.call  # one of those that a comprehension makes there
+        return self.gradient(operand) or self.flow.comes_from_attribute(text, "grad")
+
     def decided_by_user(self, operand: Operand) -> bool:
         """Whether a line of the user's own script put this very tensor on its device, by a factory or a
         move.
@@ -712,6 +737,18 @@ class Failure:
             return True
         places = (born.at, born.user_at, self.event.at)
         return operand.from_argument is None and not any(self.by_user(each) for each in places)
+
+    def made_for_an_argument(self, operand: Operand) -> bool:
+        """Whether a helper in the file that fails made it, outside the model, on the device of something that
+        the helper was given: nobody handed it in.
+        """
+        born = self.born(operand)
+        if born is None or born.at is None or (born.kind, born.source) != ("created", "tensor"):
+            return False
+        if self.in_model or self.feeds_backward or self.computes_loss or self.op in ("eq", "ne"):
+            return False
+        given = (born.said or "").partition("[")[0].partition(".")[0]
+        return born.at.file == self.event.at.file and given_once(born.at, given)
 
     def left_by_library(self, operand: Operand) -> bool:
         """Whether a function of a library that still runs made it on the host, or by default, or a module
@@ -866,6 +903,14 @@ class Failure:
         """Whether any frame is in such a file or function."""
         compiled = re.compile(pattern)
         return any(compiled.search(place_text(place)) for place in self.event.stack)
+
+
+def writes_itself(decision: Decision) -> bool:
+    """Whether the function that decided, or a helper of it, wrote the GPU that reached the deciding line in a
+    variable: as `cuda`, which nothing says of itself.
+    """
+    computed = decision.source == "computed" and decision.without_index and decision.device != "cpu"
+    return computed and decision.at is not None and writes_gpu(decision.at)
 
 
 def _is_numbered(module: Running) -> bool:

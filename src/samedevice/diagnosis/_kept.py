@@ -15,6 +15,8 @@ def kept_beside_parameters(failure: Failure) -> Operand | None:
     if failure.op in ("cat", "stack") or any(place.function == "forward" for place in failure.event.stack):
         return None
     copies = [each for each in failure.event.operands if _copied(each)]
+    if len(copies) > 1:  # of a copied model's parameter and a copy of another's: a model has that one
+        copies = [each for each in copies if each.role != "parameter"]
     kept = (
         copies
         if len(copies) == 1

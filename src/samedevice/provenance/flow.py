@@ -90,6 +90,10 @@ class Flow:
         self._roots: dict[str, frozenset[Root]] = {}
         """What was followed already: most questions are about the same few operands."""
 
+    def imported(self, depth: int) -> frozenset[str]:
+        """The names that the file of a function on the stack imports: they hold no tensor."""
+        return _imported(self._frames[depth].place.file)
+
     def filled(self) -> frozenset[str]:
         """What the failing function writes into by an index, as it is written."""
         function = self._frames[0].function if self._frames else None
@@ -265,6 +269,22 @@ class Flow:
         return any(
             isinstance(each, ast.Attribute) and each.attr == attribute for each in self._read_by(expression)
         )
+
+    def comes_from_attribute(self, expression: str, attribute: str) -> bool:
+        """Whether an expression of the failing statement reads an attribute, or a name that it comes from in
+        the failing function was given what does.
+        """
+        node = _expression(expression) if self._frames else None
+        frame = self._frames[0] if node is not None else None
+        waiting, seen = [node] if node is not None else [], set[str]()
+        while waiting and frame is not None:
+            each = waiting.pop()
+            if any(isinstance(part, ast.Attribute) and part.attr == attribute for part in ast.walk(each)):
+                return True
+            for name in {*names_in(each)} - seen:
+                seen.add(name)
+                waiting += [given.value for given in reaching(name, frame.scope, frame.statement)]
+        return False
 
     def given_by(self, expression: str) -> frozenset[str]:
         """What was called to give the names in an expression of the failing statement their values."""

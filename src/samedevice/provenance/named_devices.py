@@ -53,6 +53,31 @@ def by_table(place: Place) -> bool:
     return isinstance(named, ast.expr) and scope is not None and _from_table(named, scope, 0)
 
 
+def writes_gpu(place: Place) -> bool:
+    """Whether the function around a place, or one of the same file that it calls, writes `cuda` without a
+    number.
+    """
+    function = function_at(place.file, place.line)
+    module = module_of(place.file)
+    called = {
+        each.func.attr if isinstance(each.func, ast.Attribute) else each.func.id
+        for each in (_nodes(function) if function is not None else ())
+        if isinstance(each, ast.Call) and isinstance(each.func, (ast.Attribute, ast.Name))
+    }
+    helpers = [
+        each
+        for each in (_nodes(module) if module is not None else ())
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.name in called
+    ]
+    return any(
+        isinstance(node, ast.Constant) and node.value == "cuda"
+        for each in (function, *helpers)
+        if each is not None
+        for part in each.body
+        for node in _nodes(part)
+    )
+
+
 def _from_table(device: ast.expr, scope: ast.AST, depth: int) -> bool:
     """Whether a name in the expression for a device stands for a value of a table, or what was looked up."""
     for node in ast.walk(device):

@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator
 
 from samedevice.diagnosis._failure import Failure
+from samedevice.diagnosis.fixes._at_hand import device_at, text_of
 from samedevice.diagnosis.fixes._edit import moved, script_diff, swapped, with_line_after
 from samedevice.diagnosis.fixes._source import Script, called
+from samedevice.diagnosis.fixes._target import partners
 from samedevice.events import Operand
 from samedevice.findings import Fix
 from samedevice.messages import Phrase
@@ -34,6 +36,43 @@ def attached_fix(failure: Failure, script: Script | None, weight: Operand | None
         diff = script_diff(script, moved(script, value, device))
         if diff is not None:
             return Fix(Phrase("fix.attached", module=module.kind, device=device), "safe", diff)
+    return None
+
+
+def grown_fix(failure: Failure, script: Script | None, weight: Operand | None) -> Fix[Phrase] | None:
+    """A layer that a method gives to its own module, once that has been placed, made where the module is."""
+    newest = None if weight is None else weight.decision
+    if script is None or weight is None or newest is None or newest.kind != "created" or newest.name is None:
+        return None
+    met = {each.device for each in partners(failure, weight)}
+    if not script.holds(newest.at) or len(met) != 1:
+        return None
+    home, statement = script.scope(newest.at.line), script.statement(newest.at)
+    owner = script.class_of(home)
+    if owner is None or not any(each.kind == owner.name for each in failure.event.running):
+        return None
+    match statement:
+        case ast.Assign(
+            targets=[ast.Attribute(value=ast.Name(id="self")) as target], value=ast.Call() as value
+        ) if newest.at.function != "__init__":
+            device = _beside(failure, script, met.pop(), newest.at.line, script.text(target))
+            diff = None if device is None else script_diff(script, moved(script, value, device))
+            title = Phrase("fix.made-on", operand=script.text(target), device=device or "")
+            return Fix(title, "safe", diff) if diff else None
+    return None
+
+
+def _beside(failure: Failure, script: Script, device: str, line: int, made: str) -> str | None:
+    """What names a device in a method: what its function holds, or another part of its object."""
+    found = device_at(failure, script, device, line)
+    if found is not None and made not in found:
+        return found
+    home = script.class_of(script.scope(line))
+    for each in failure.event.at_hand:
+        part = each.name.startswith("self.") and each.name != made and script.holds(failure.event.at)
+        if part and (each.kind, each.device) == ("module", device):
+            if home is not None and home is script.class_of(script.scope(each.line)):
+                return text_of(each)
     return None
 
 

@@ -38,7 +38,12 @@ def swapped(script: Script, node: ast.expr | ast.stmt, text: str) -> str:
 
 
 def moved(script: Script, node: ast.expr, target: str) -> str:
-    """The source in which the value of an expression is moved to a device, by `.to(target)`."""
+    """The source in which the value of an expression is moved to a device, by `.to(target)`, and to no other
+    one before: `x.cuda()` becomes `x.to(target)`.
+    """
+    match node:
+        case ast.Call(func=ast.Attribute(attr="cuda" | "cpu"), args=[], keywords=[]):
+            return redirected(script, node, target)
     return swapped(script, node, f"{grouped(script.text(node))}.to({target})")
 
 
@@ -173,10 +178,17 @@ def without(script: Script, statement: ast.stmt) -> str:
 
 def with_line_before(script: Script, statement: ast.stmt, text: str) -> str:
     """The source with a line of its own before the line of a statement, indented as that is."""
+    return with_lines_before(script, statement, [text])
+
+
+def with_lines_before(script: Script, statement: ast.stmt, texts: Sequence[str]) -> str:
+    """The source with lines of their own before the line of a statement, indented as that is."""
     start = _line_start(script.source, _span(script.source, statement)[0])
     indent = re.compile(_INDENT).match(script.source, start)
     assert indent is not None
-    return f"{script.source[:start]}{indent[0]}{text}{_line_end(script.source)}{script.source[start:]}"
+    end = _line_end(script.source)
+    lines = "".join(f"{indent[0]}{each}{end}" for each in texts)
+    return f"{script.source[:start]}{lines}{script.source[start:]}"
 
 
 def with_line_after(script: Script, statement: ast.stmt, text: str) -> str | None:

@@ -26,6 +26,7 @@ from samedevice.diagnosis.fixes._edit import (
     with_keyword,
     with_line_after,
     with_line_before,
+    with_lines_before,
 )
 from samedevice.diagnosis.fixes._relocate import FACTORIES, relocated
 from samedevice.diagnosis.fixes._source import Script, called, same_place, same_span
@@ -33,7 +34,7 @@ from samedevice.diagnosis.fixes._target import partners, target_at, unites, want
 from samedevice.events import Operand, Place, on_accelerator
 from samedevice.findings import Fix
 from samedevice.messages import Phrase
-from samedevice.provenance.assignments import Given, reaching, statements_around
+from samedevice.provenance.assignments import Given, names_in, reaching, statements_around
 from samedevice.provenance.syntax import parsed
 
 _STEPS = 8
@@ -191,9 +192,9 @@ class _Hop:
     """What a caller hands in as it, and the caller's depth; None where the function gives it something."""
 
 
-def _hops(failure: Failure, name: str | None) -> Iterator[_Hop]:
+def _hops(failure: Failure, name: str | None, *, computed: bool = False) -> Iterator[_Hop]:
     """The names that an expression is followed back through, the nearest first, while each is given by a
-    name alone.
+    name alone, or `computed` from one alone.
     """
     flow, depth = failure.flow, 0
     for _ in range(_STEPS if flow.readable else 0):
@@ -206,7 +207,10 @@ def _hops(failure: Failure, name: str | None) -> Iterator[_Hop]:
         value = found[0].value if len(found) == 1 and found[0].item is None else None
         if hop.given is not None:
             value, depth = hop.given
-        name = value.id if isinstance(value, ast.Name) else None
+        read = set[str]()
+        if computed and value is not None and hop.given is None:
+            read = {*names_in(value)} - flow.imported(depth)
+        name = value.id if isinstance(value, ast.Name) else read.pop() if len(read) == 1 else None
 
 
 _Change = Iterator[tuple[str | None, Phrase]]
@@ -375,13 +379,18 @@ def _item_handed(failure: Failure, script: Script, guilty: Operand) -> tuple[str
     """The item of a dictionary that a caller handed in as the operand, the dictionary, and the caller's depth
     on the stack.
     """
-    for hop in _hops(failure, failure.expression(guilty)):
+    at_hand = {each.name for each in failure.event.at_hand if each.device == "cpu" and each.kind == "tensor"}
+    text = failure.expression(guilty)
+    text = guilty.local if text is None or not text.isidentifier() else text
+    for hop in _hops(failure, text, computed=True):
         if failure.flow.frame(hop.depth).place.file != script.file:
             return None
         match hop.given:
             case None if not hop.found:
                 return _spread(failure, script, hop.name, hop.depth)
             case (ast.Subscript(value=ast.Name(id=base), slice=ast.Constant()) as node, depth):
+                if hop.name != text and ast.unparse(node) not in at_hand:
+                    return None
                 return ast.unparse(node).replace("'", '"'), base, depth
     return None
 
@@ -483,8 +492,10 @@ def _before_use(failure: Failure, script: Script, guilty: Operand) -> _Change:
     statement = script.statement(at)
     lists = None if statement is None or guilty.local is None else _of_lists(script, statement, guilty.local)
     if lists is not None:
-        loop, line = lists
-        yield with_line_before(script, loop, line), Phrase("fix.moved-once", line=line)
+        loop, line, once = lists
+        kept = [f"{each} = list({each})" for each in once if not _is_list(failure, each)]
+        changed = with_lines_before(script, loop, [*kept, line])
+        yield changed, Phrase("fix.moved-once", line=line)
         return
     if (item := _kept_item(failure, guilty)) is not None:
         yield from _item_moved(failure, script, guilty, item)
@@ -568,9 +579,19 @@ def _from_before_loop(script: Script, statement: ast.stmt, name: str) -> bool:
     return bool(loops) and known and chain and head != "self" and not given & {head, name}
 
 
-def _of_lists(script: Script, statement: ast.stmt, name: str) -> tuple[ast.stmt, str] | None:
-    """The loop over two lists at once, the first of an object, from which a name comes, and the line in front
-    of it that moves all of that list to where the other one's items are.
+def _is_list(failure: Failure, name: str) -> bool:
+    """Whether a variable of the failing function, or what its caller gave as it, is written as a list."""
+    made = [hop.found[0].value for hop in _hops(failure, name) if len(hop.found) == 1]
+    match made[-1] if made else None:
+        case ast.List() | ast.ListComp() | ast.Tuple() | ast.Call(func=ast.Name(id="list" | "tuple")):
+            return True
+    return False
+
+
+def _of_lists(script: Script, statement: ast.stmt, name: str) -> tuple[ast.stmt, str, list[str]] | None:
+    """The loop over two lists at once, the first of an object, from which a name comes, the line in front of
+    it that moves all of that list to where the other one's items are, and the arguments that may be gone over
+    once alone: the parameters of a module are given one by one.
     """
     for loop in ast.walk(script.scope(statement.lineno)):
         if not isinstance(loop, ast.For) or statement not in loop.body:
@@ -587,7 +608,9 @@ def _of_lists(script: Script, statement: ast.stmt, name: str) -> tuple[ast.stmt,
                         moved_all = (
                             f"{own}.to({beside}.device) for {first}, {second} in {script.text(loop.iter)}"
                         )
-                        return loop, f"{text} = [{moved_all}]"
+                        beside_it = other if of is one else one
+                        once = [beside_it.id] if isinstance(beside_it, ast.Name) else []
+                        return loop, f"{text} = [{moved_all}]", once
     return None
 
 

@@ -21,7 +21,7 @@ def order_fix(script: Script | None) -> Fix[Phrase] | None:
         return None
     name, early, late, between = found[0]  # the earliest: what is made of it before the move comes after it
     bound = _bound(between, late, name)
-    if not _used(between[1:]) and early not in bound and not _bound(bound, early, name):
+    if not _used(script, between[1:]) and early not in bound and not _bound(bound, early, name):
         title, changed = (
             Phrase("fix.move-before-optimizer", model=name, keeper=script.text(early.targets[0])),
             lifted(script, [*bound, late], early),
@@ -79,17 +79,32 @@ def _moves(statement: ast.stmt, name: str) -> bool:
     return False
 
 
-_HARMLESS = frozenset("load_state_dict train eval requires_grad_ zero_grad print len range get".split())
+_HARMLESS = frozenset(
+    "load_state_dict train eval requires_grad_ zero_grad print len range get open close seek".split()
+)
 """What may be called between the two without the model computing anything."""
 
 
-def _used(statements: Sequence[ast.stmt]) -> bool:
-    """Whether something is called that may use the model, through a global name as well."""
+def _used(script: Script, statements: Sequence[ast.AST], depth: int = 1) -> bool:
+    """Whether something is called that may use the model, through a global name as well; functions of the
+    script are looked into.
+    """
     calls = [node for each in statements for node in ast.walk(each) if isinstance(node, ast.Call)]
     return any(
-        called(call) not in _HARMLESS and not ast.unparse(call.func).startswith(("torch.", "nn.", "optim."))
+        called(call) not in _HARMLESS
+        and not ast.unparse(call.func).startswith(("torch.", "nn.", "optim."))
+        and not (depth and _is_harmless(script, call))
         for call in calls
     )
+
+
+def _is_harmless(script: Script, call: ast.Call) -> bool:
+    """Whether a call is of a function of the script, and all that this calls leaves the model alone."""
+    name = call.func.id if isinstance(call.func, ast.Name) else None
+    functions = [
+        node for node in ast.walk(script.tree) if isinstance(node, ast.FunctionDef) and node.name == name
+    ]
+    return len(functions) == 1 and not _used(script, functions[0].body, depth=0)
 
 
 def _bound(statements: Sequence[ast.stmt], late: ast.stmt, name: str) -> list[ast.stmt]:

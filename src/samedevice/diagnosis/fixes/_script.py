@@ -15,7 +15,7 @@ from samedevice.diagnosis._weigh import Verdict
 from samedevice.diagnosis.fixes._along import along_fix
 from samedevice.diagnosis.fixes._asked import asked_fix
 from samedevice.diagnosis.fixes._at_hand import device_at
-from samedevice.diagnosis.fixes._attached import attached_fix, container_fix, of_weight
+from samedevice.diagnosis.fixes._attached import attached_fix, container_fix, grown_fix, of_weight
 from samedevice.diagnosis.fixes._buffer import buffer_fix, renewed_fix
 from samedevice.diagnosis.fixes._cached import cached_fix
 from samedevice.diagnosis.fixes._combine import Change, changes_of
@@ -57,6 +57,7 @@ from samedevice.diagnosis.fixes._target import (
     unites,
     wanted,
 )
+from samedevice.diagnosis.fixes._unwritten import unwritten_fix
 from samedevice.diagnosis.fixes._whole import whole_class_fix
 from samedevice.diagnosis.paste import short_file
 from samedevice.events import Event, EventKind, Operand, Place, Running, on_accelerator
@@ -108,7 +109,7 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
         )
         if once is None or once.title.key == "fix.moved-once":
             once = constructed_fix(failure, script, guilty) or once
-    if once is not None and (not fixes or not _decides(fixes[0]) or _nearer(once, fixes[0])):
+    if once is not None and (not fixes or not _decides(fixes[0]) or _nearer(failure, once, fixes[0])):
         fixes = [once, *fixes]
     received = failure.group is not None  # a copy made in the call would receive it, and be lost
     fixes = [_checked(fix, script) for fix in fixes]
@@ -171,12 +172,14 @@ _AT_USE = ("fix.at-use", "fix.bring", "fix.parts-at-use")
 """Changes that move a copy each time that the statement runs."""
 
 
-def _nearer(fix: Fix[Phrase], other: Fix[Phrase]) -> bool:
+def _nearer(failure: Failure, fix: Fix[Phrase], other: Fix[Phrase]) -> bool:
     """Whether a fix keeps one tensor for each device, or makes it where it belongs and the other one sends it
     there afterwards.
     """
     if fix.title.key in ("fix.keyed", "fix.cached", "fix.sent-along"):
         return True
+    if failure.in_model and (fix.title.key, other.title.key) == ("fix.input-to", "fix.made-on"):
+        return True  # the model is right, and its caller left something behind
     return fix.title.key == "fix.made-on" and fix.safety == "safe" and other.title.key == "fix.input-to"
 
 
@@ -791,7 +794,8 @@ def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None
     weight = guilty or next((each for each in failure.weights if each.device == "cpu"), None)
     if weight is None or not any(on_accelerator(each.device) for each in partners(failure, weight)):
         return []
-    if (kept := container_fix(failure, script) or attached_fix(failure, script, weight)) is not None:
+    kept = container_fix(failure, script) or attached_fix(failure, script, weight)
+    if (kept := kept or grown_fix(failure, script, weight)) is not None:
         return [kept]
     newest, *before = weight.lineage or (None,)
     if any(newest and each.name == newest.name and on_accelerator(each.device) for each in before):
@@ -811,6 +815,12 @@ def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None
     left = [each for each in failure.event.operands if each.device == weight.device]
     sure = target is not None and target.derived and all(each.role or of_weight(each) for each in left)
     return [Fix(Phrase("fix.model-to", device=device), "safe" if sure and diff else "check", diff)]
+
+
+def _unwritten(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+    """The device out of the helper that writes it down."""
+    fix = unwritten_fix(failure, script, guilty)
+    return [] if fix is None else [fix]
 
 
 def _metric(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
@@ -870,7 +880,7 @@ def _ordered(failure: Failure, script: Script | None, guilty: Operand | None) ->
 
 def _adapted(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """A module that joined the model late, moved to it."""
-    fix = attached_fix(failure, script, guilty)
+    fix = attached_fix(failure, script, guilty) or grown_fix(failure, script, guilty)
     outer = failure.event.running[-1] if failure.event.running else None
     if fix is None and guilty is not None and outer is not None and _on_one_device(outer, guilty):
         return _whole_model(failure, script, guilty)
@@ -1223,7 +1233,7 @@ _REPAIRS: dict[str, tuple[Repair, ...]] = {
     "block-split-across-devices": (_together,),
     "device-map-incomplete-or-wrong": (_unmapped,),
     "tensor-created-on-wrong-device": (_extra, _library),
-    "hard-coded-device": (_extra, _library),
+    "hard-coded-device": (_unwritten, _extra, _library),
     "rope-table-on-wrong-device": (_library,),
     "cache-or-beam-state-on-wrong-device": (_cache, _library),
     "generation-helper-on-wrong-device": (_extra, _library),

@@ -55,7 +55,14 @@ def target_at(failure: Failure, script: Script | None, guilty: Operand, line: in
     hand = None
     if script is not None and open_to_change(guilty) and _on_stack(failure, script, line):
         hand = device_at(failure, script, device, line)
-    if hand is None and script is not None and reusable and not _is_failing(failure, script, line):
+    newest = guilty.decision
+    follows = newest is not None and newest.source == "tensor"  # the function has told already
+    if (
+        hand is None
+        and script is not None
+        and reusable
+        and not (follows or _is_failing(failure, script, line))
+    ):
         hand = told_by_function(script, line)
     if hand is not None:
         return Target(hand, True, hand)

@@ -140,6 +140,8 @@ def _added_later(failure: Failure) -> Hint | None:
         newest = weight.decision
         if newest is None or newest.kind != "created" or newest.name is None:
             continue
+        if failure.made_by_the_model(weight):
+            continue
         name = weight.parameter or newest.name
         wraps = name.startswith(f"{cut.name}.") or f".{last}." in f".{newest.name}"
         others = [each for each in failure.event.operands if each is not weight and not each.role]

@@ -51,7 +51,7 @@ from __future__ import annotations
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, argument, at, frameless, inside, line, said, sign
 from samedevice.diagnosis.paste import Report
-from samedevice.events import Operand
+from samedevice.events import Operand, on_accelerator
 from samedevice.messages import Phrase
 
 
@@ -149,6 +149,8 @@ def _held(failure: Failure) -> Hint | None:
     ]
     if not held or failure.cut_here:
         return None
+    if all(on_accelerator(each.device) for each in held) and any(map(failure.left_by_library, failure.plain)):
+        return None  # what was made without a device beside it is in the wrong place
     index = [each for each in failure.plain if each not in held and each.name.startswith("ind")]
     picked = failure.op in _PICKS and failure.two_gpus and held[0] is failure.event.operands[0]
     guilty = index[0] if picked and index else failure.odd(*held)

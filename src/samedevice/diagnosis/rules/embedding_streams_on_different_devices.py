@@ -76,7 +76,7 @@ def _detect(failure: Failure) -> Hint | None:
     numbers = failure.computes_loss or all(each.shape == () for each in layers)
     in_the_model = failure.dispatched and failure.cut is None and bool(failure.event.running)
     if apart and not numbers and in_the_model and not failure.op.startswith("add"):
-        return _streams(6.2, failure, failure.odd(*layers))
+        return _streams(6.2, failure, _earlier(failure, layers) or failure.odd(*layers))
     if failure.op in ("masked_scatter", "masked_scatter_"):
         joined = Phrase("rules.embedding-streams-on-different-devices.joined", op=failure.op)
         return Hint(7, joined, _late(failure))
@@ -157,6 +157,18 @@ def _streams(weight: float, failure: Failure, late: Operand | None) -> Hint:
     key = "rules.embedding-streams-on-different-devices.streams"
     names = Several(tuple(failure.written(each) for each in failure.event.operands))
     return Hint(weight, Phrase(key, word=names, op=failure.op), late.name if late else _late(failure))
+
+
+def _earlier(failure: Failure, layers: list[Operand]) -> Operand | None:
+    """The stream that is in what the other one was computed from, with more besides: the model has gone on with
+    that one, and this one stayed where it was made.
+    """
+    roots = {each.name: failure.flow.roots(failure.expression(each) or "") for each in layers}
+    for one in layers:
+        others = [each for each in layers if each.device != one.device]
+        if roots[one.name] and others and all(roots[one.name] < roots[each.name] for each in others):
+            return one
+    return None
 
 
 def _between_models(failure: Failure) -> bool:

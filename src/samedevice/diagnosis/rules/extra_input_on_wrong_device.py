@@ -230,6 +230,8 @@ def _after_the_model(failure: Failure) -> Hint | None:
         )
         if not computed or failure.made_here(operand) or operand.holder:
             continue
+        if failure.made_for_an_argument(operand):
+            continue
         if failure.born(operand) is None and not sent:
             continue
         text = failure.expression(operand) or ""

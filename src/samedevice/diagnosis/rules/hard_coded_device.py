@@ -43,7 +43,7 @@ from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._failure import Failure, made_text, moved_text
+from samedevice.diagnosis._failure import Failure, made_text, moved_text, writes_itself
 from samedevice.diagnosis._rule import (
     Hint,
     Rule,
@@ -59,6 +59,7 @@ from samedevice.diagnosis._rule import (
 from samedevice.events import Decision, EventKind, Operand
 from samedevice.messages import Phrase
 from samedevice.provenance.named_devices import takes_arguments
+from samedevice.provenance.syntax import methods_called
 
 
 def _detect(failure: Failure) -> Hint | None:
@@ -109,9 +110,26 @@ def _by_literal(failure: Failure) -> Hint | None:
                 for each in others
                 for step in each.lineage
             )
-            own = takes_arguments(newest.at) and (not by_literals or nowhere) and not _made_by_mover(operand)
+            handed = takes_arguments(newest.at) or _given_back(failure, operand, newest)
+            own = handed and (not by_literals or nowhere) and not _made_by_mover(operand)
             return Hint(7.1 if own else 4.4, said, operand.name)
     return None
+
+
+def _given_back(failure: Failure, operand: Operand, decision: Decision) -> bool:
+    """Whether a function that the failing one called, and that names the GPU without its number, made it and
+    gave it back.
+    """
+    text = failure.expression(operand)
+    if text is None or decision.at is None or failure.weights or not _any_gpu(decision):
+        return False
+    called = {each.rpartition(".")[2] for each in failure.flow.given_by(text)} | methods_called(text)
+    return decision.at.function in called
+
+
+def _any_gpu(decision: Decision) -> bool:
+    """Whether it says `cuda` without a number."""
+    return decision.without_index or (decision.said or "").strip("\"'") == "cuda"
 
 
 def _made_by_mover(operand: Operand) -> bool:
@@ -148,6 +166,8 @@ def _names_a_gpu(decision: Decision, constant: bool = False) -> bool:
     if decision.kind not in ("created", "moved") or decision.device == "cpu":
         return False
     if decision.source == "current-gpu":
+        return True
+    if writes_itself(decision):
         return True
     return decision.source == "literal" and (constant or not (decision.said or "").isidentifier())
 

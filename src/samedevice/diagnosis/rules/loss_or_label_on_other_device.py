@@ -38,7 +38,7 @@ In a library's own loss function the repair is a release of the library.
 
 from __future__ import annotations
 
-from samedevice.diagnosis._failure import Failure
+from samedevice.diagnosis._failure import Failure, writes_itself
 from samedevice.diagnosis._rule import (
     Hint,
     Rule,
@@ -80,8 +80,10 @@ def _detect(failure: Failure) -> Hint | None:
 def _by_itself(failure: Failure, operand: Operand) -> bool:
     """Whether a function put it on the GPU that the line names."""
     newest = operand.decision
-    named = newest is not None and newest.source in ("literal", "current-gpu") and newest.device != "cpu"
-    return named and newest is not None and newest.at is not None and newest.at.function != "<module>"
+    if newest is None or newest.device == "cpu":
+        return False
+    named = newest.source in ("literal", "current-gpu") or writes_itself(newest)
+    return named and newest.at is not None and newest.at.function != "<module>"
 
 
 def _not_predicted(failure: Failure) -> Operand | None:
@@ -104,9 +106,13 @@ def _sum_of_losses(failure: Failure) -> Hint | None:
     if len(numbers) < 2 or len(numbers) != len(failure.event.operands):
         return None
     computed = [each for each in numbers if failure.activation(each)]
+    if any(failure.from_gradient(each) for each in numbers):
+        return None  # what gradients amount to, once they are taken
     if failure.op.rstrip("_") not in _ADDS or not any(each.dtype.startswith(_FLOATS) for each in computed):
         return None
     odd = next((each for each in numbers if each not in computed), numbers[-1])
+    if not failure.activation(odd) and _by_itself(failure, odd):
+        return None
     return Hint(6.2, Phrase("rules.loss-or-label-on-other-device.loss", op=failure.op), odd.name)
 
 

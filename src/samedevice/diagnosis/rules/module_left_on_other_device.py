@@ -84,7 +84,7 @@ def _detect(failure: Failure) -> Hint | None:
         return Hint(7, reason, stale.name if stale is not None else None) if stale is not None else None
     if (copy := _copy_left(failure)) is not None:
         return copy
-    looks = (_beside_its_own, _never_placed, _whole_model)
+    looks = (_beside_its_own, _never_placed, _whole_model, _behind_a_dispatched_part)
     if (unplaced := next((hint for look in looks if (hint := look(failure)) is not None), None)) is not None:
         return unplaced
     left = [each for each in _largest_first(failure.weights) if each.device == "cpu"]
@@ -158,6 +158,29 @@ def _beside_its_own(failure: Failure) -> Hint | None:
         if made and any(each is not None and each.kind == "placed" for each in beside):
             name = Phrase("because.never-moved", operand=operand.parameter or operand.name)
             return Hint(7, name, operand.name)
+    return None
+
+
+def _behind_a_dispatched_part(failure: Failure) -> Hint | None:
+    """A layer that a statement placed, and no map, away from where the hook of a dispatched model, which has
+    returned, sent what that one gave.
+    """
+    here = failure.event.running[0] if failure.event.running else None
+    if here is None or here.hook is not None or not here.own:
+        return None
+    runs = {each.name for each in failure.event.running}
+    for weight in _largest_first(failure.weights):
+        placed = weight.decision
+        if placed is None or placed.kind != "placed" or placed.entry is not None:
+            continue
+        for given in failure.plain:
+            sent = given.decision
+            back = sent is not None and sent.kind == "hook" and sent.name not in runs
+            if back and given.device != weight.device and failure.activation(given):
+                key = "rules.module-left-on-other-device.behind-a-hook"
+                name = weight.parameter or weight.name
+                values = {"operand": name, "elsewhere": weight.device, "device": given.device}
+                return Hint(7.2, Phrase(key, input=failure.written(given), **values), weight.name)
     return None
 
 
@@ -238,6 +261,11 @@ RULE = Rule(
         "zh": "把该模块与模型一起移动；检查由远程代码自行加载的编码器是否也移动了",
     },
     sentences={
+        "behind-a-hook": {
+            "en": "{operand} was put on {elsewhere}, and the hook of the model before it sends {input} to "
+            "{device}",
+            "zh": "{operand} 被放在 {elsewhere} 上，而它前面的模型的 hook 把 {input} 送到了 {device}",
+        },
         "not-registered": {
             "en": "{module} is kept in a plain list or attribute, so it is no part of {parent}: .to() "
             "does not reach it",

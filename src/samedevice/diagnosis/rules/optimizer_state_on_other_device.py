@@ -76,6 +76,9 @@ def _detect(failure: Failure) -> Hint | None:
     if (option := _option(failure)) is not None:
         reason = Phrase("rules.optimizer-state-on-other-device.in-optimizer", op=failure.op)
         return Hint(8, reason, option.name)
+    if (met := _of_gradients(failure)) is not None:
+        key = "rules.optimizer-state-on-other-device.of-gradients"
+        return Hint(8, Phrase(key, operand=failure.written(met), device=met.device), met.name)
     if updates or re.search(r"\.step\(", failure.code):
         kept = [each for each in failure.plain if not _of_a_module(each)] or failure.plain
         odd = failure.odd(*kept) or failure.odd(*failure.event.operands)
@@ -85,6 +88,21 @@ def _detect(failure: Failure) -> Hint | None:
             odd.name if odd else None,
         )
     return None
+
+
+def _of_gradients(failure: Failure) -> Operand | None:
+    """What comes from gradients of parameters on one GPU, as their norms, beside what comes from those on
+    another, outside the model.
+    """
+    running = any(place.function == "forward" for place in failure.event.stack)
+    if running or not failure.two_gpus or failure.feeds_backward or len(failure.event.operands) < _BOTH:
+        return None
+    if not all(each.role is None and failure.from_gradient(each) for each in failure.event.operands):
+        return None
+    return failure.odd(*failure.event.operands)
+
+
+_BOTH = 2
 
 
 def _option(failure: Failure) -> Operand | None:
@@ -193,6 +211,10 @@ RULE = Rule(
         "zh": "加载后把状态移到各参数所在设备，或先移动模型再创建优化器",
     },
     sentences={
+        "of-gradients": {
+            "en": "{operand} comes from gradients of parameters on {device}, and meets those of others",
+            "zh": "{operand} 由 {device} 上参数的梯度算出，与其他参数的梯度相遇",
+        },
         "kept-copy": {"en": "{operand} is a kept copy of a parameter", "zh": "{operand} 是参数的副本"},
         "in-optimizer": {"en": "{op} is an optimizer's operator", "zh": "{op} 是优化器的算子"},
     },

@@ -163,6 +163,18 @@ def _left_by_library(failure: Failure) -> Hint | None:
     return None
 
 
+def _for_an_argument(failure: Failure) -> Hint | None:
+    """What a helper made where an argument of its own is, beside what a model computed elsewhere."""
+    for operand in failure.plain:
+        others = [each for each in failure.event.operands if each.device != operand.device]
+        computed = any(failure.activation(each) and not failure.sent_away(each) for each in others)
+        if not computed or operand.holder or failure.made_here(operand) or failure.follows(operand):
+            continue
+        if failure.made_for_an_argument(operand):
+            return _made_elsewhere(6.2, failure, operand)
+    return None
+
+
 def _kept(failure: Failure) -> Hint | None:
     """What an object keeps as a plain attribute on the device where a factory made it."""
     for operand in failure.plain:
@@ -311,6 +323,7 @@ def _brief(text: str) -> str:
 
 
 _LOOKS = (
+    _for_an_argument,
     _made_by_factory,
     _left_by_library,
     _kept,

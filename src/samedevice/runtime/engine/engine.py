@@ -423,7 +423,9 @@ class Engine:
     def _make(self, call: Call, target: torch.device | None, generator: Any) -> Any:
         """An operator without tensor arguments."""
         op, args, kwargs = call.op, call.args, call.kwargs
-        this_thread.decision = Decision("created", target or CPU, self.tracker.site())
+        this_thread.decision = decision = Decision("created", target or CPU, self.tracker.site())
+        asked = kwargs.get("device")
+        decision.without_index = asked is not None and asked.index is None and asked.type == "cuda"
         if generator is not None and op.random:
             self.mismatches.check_generator(call, generator, target or CPU)
         if target is None or target.type == "cpu":

@@ -70,6 +70,10 @@ class Transfers:
         elif "cpu" in (home.type, target.type) and not kwargs.get("non_blocking"):
             wait_for_copy(home, target)
         moved = self.transfer(source, target, options, self._tracker.site())
+        if home != target and device is not None and device.index is None and device.type == "cuda":
+            decision = this_thread.decision
+            if decision is not None:
+                decision.without_index = True
         if (
             target.type == "cpu"
             and home.type == "cuda"

@@ -29,7 +29,7 @@ _order = count(1).__next__
 class Decision:
     """One decision; `earlier` is the one that it took the place of."""
 
-    __slots__ = ("by_user", "device", "earlier", "how", "module", "order", "site")
+    __slots__ = ("by_user", "device", "earlier", "how", "module", "order", "site", "without_index")
 
     def __init__(
         self,
@@ -51,11 +51,13 @@ class Decision:
         """Whose boundary it was, for hooks."""
         self.order = _order()
         """Tells what was decided first."""
+        self.without_index = False
+        """Whether the program said `cuda`, the current GPU, without a number."""
 
     def _followed(self, earlier: Decision | None) -> Decision:
         """The same decision in another chain."""
         copied = Decision(self.how, self.device, self.site, earlier, self.by_user)
-        copied.module, copied.order = self.module, self.order
+        copied.module, copied.order, copied.without_index = self.module, self.order, self.without_index
         return copied
 
 

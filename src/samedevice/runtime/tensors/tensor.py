@@ -142,8 +142,11 @@ def move(
     copy: bool = False,
     memory_format: Any = None,
     non_blocking: bool = False,
+    written: torch.device | None = None,
 ) -> torch.Tensor:
-    """`Tensor.to` on a virtual machine; `device` is normalized already."""
+    """`Tensor.to` on a virtual machine; `device` is normalized already, and `written` is what the program
+    says.
+    """
     home = seen_device(tensor)
     target = home if device is None else device
     dtype = dtype or tensor.dtype
@@ -159,9 +162,9 @@ def move(
         return tensor
     if target != home and tensor.requires_grad and torch.is_grad_enabled():
         apply: Any = _Transfer.apply  # untyped in torch
-        moved: torch.Tensor = apply(tensor, target, dtype, memory_format, non_blocking)
+        moved: torch.Tensor = apply(tensor, written or target, dtype, memory_format, non_blocking)
         return moved
-    return _copied(tensor, target, dtype, memory_format, non_blocking=non_blocking)
+    return _copied(tensor, written or target, dtype, memory_format, non_blocking=non_blocking)
 
 
 def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -193,7 +196,15 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         kwargs["device"] = state.device(kwargs["device"])
     device, dtype, waits_not, memory_format = _parse_to(*positional, **kwargs)
     place = None if device is None else state.device(device)
-    return move(self, place, dtype, copy=copy, memory_format=memory_format, non_blocking=waits_not)
+    return move(
+        self,
+        place,
+        dtype,
+        copy=copy,
+        memory_format=memory_format,
+        non_blocking=waits_not,
+        written=device,
+    )
 
 
 def _cuda(

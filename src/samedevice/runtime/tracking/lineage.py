@@ -195,6 +195,7 @@ class Lineages:
             entry=entry,
             inherited=inherited,
             order=decision.order,
+            without_index=decision.without_index,
         )
 
 
