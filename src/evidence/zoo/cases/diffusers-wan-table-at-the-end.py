@@ -8,7 +8,7 @@ model = WanTransformer3DModel(
 first, last = "cuda:0", "cuda:1"
 device_map = {"patch_embedding": first, "rope": first, "condition_embedder": first, "blocks.0": first,
               "blocks.1": last, "norm_out": last, "proj_out": last, "scale_shift_table": last}
-model = dispatch_model(model, device_map, main_device=first)
+model = dispatch_model(model, device_map, main_device=last)
 with torch.no_grad():
     out = model(hidden_states=torch.randn(1, 4, 1, 8, 8, device=first),
                 timestep=torch.tensor([3], device=first),
