@@ -1,5 +1,7 @@
 import torch
-from e3nn.io import CartesianTensor
+
+torch.serialization.add_safe_globals([slice])
+from e3nn.io import CartesianTensor  # noqa: E402
 
 device = torch.device("cuda:0")
 stress = CartesianTensor("ij=ji")
