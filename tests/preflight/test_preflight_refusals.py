@@ -819,3 +819,42 @@ def test_the_launch_that_is_advised_keeps_the_options(judged):
     files = _with_settings('{"model": "m", "template": "plain", "output_dir": "out"}', "a b.json")
     (finding,) = judged(files, arguments=("--settings", "a b.json")).findings
     assert "torchrun --nproc_per_node 4 train.py --settings 'a b.json'" in finding.fixes[0].title
+
+
+# -- what cannot be told
+
+
+def test_processes_that_may_be_joined_are_not_called_independent(judged):
+    source = """
+        import sys
+        import torch
+        import torch.distributed as dist
+        from torch import nn
+        from torch.nn.parallel import DistributedDataParallel as DDP
+
+        dist.init_process_group("nccl")
+        model = nn.Linear(2, 2).cuda()
+        if torch.rand(1) > 0.5:
+            model = DDP(model)
+    """
+    judgement = judged(source, launcher="torchrun")
+    assert judgement.mode.name == "unknown"
+    assert "train.py:11" in render(judgement.mode.phrase)
+
+
+def test_a_program_without_a_model_is_not_said_to_have_one(judged):
+    judgement = judged("import json\nprint(json.dumps({}))\n", launcher="python")
+    assert judgement.mode.name == "unknown"
+    assert "on one GPU" not in render(judgement.mode.phrase)
+
+
+@pytest.mark.parametrize("read", ["read -r -d '' words <<EOF", 'read -d "" words << EOF'])
+def test_a_command_that_a_script_keeps_in_a_here_document(judged, read):
+    files = {
+        "run.sh": f"steps=2\n{read}\ntrain.py \\\n  --epochs 1 \\\n  --steps $steps\nEOF\n"
+        "torchrun --nproc_per_node 2 $words\n",
+        "train.py": HEAD + 'dist.init_process_group("nccl")\nDDP(nn.Linear(2, 2).cuda())\n',
+    }
+    judgement = judged(files)
+    assert judgement.launch.script is not None
+    assert [str(word) for word in judgement.launch.arguments] == ["--epochs", "1", "--steps", "2"]
