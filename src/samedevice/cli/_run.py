@@ -664,9 +664,10 @@ def _launch(request: Request, typed: Typed, machine: Any) -> _Launched | None:
 
 
 def _machine(spec: str) -> Described:
-    from samedevice.machines import parse_machine
+    from samedevice.machines import parse_machine, value_limit
 
     machine: Described = parse_machine(spec)
+    value_limit()  # what cannot be read is told here, and not by each rank
     return machine
 
 
