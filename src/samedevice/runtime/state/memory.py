@@ -38,7 +38,6 @@ from samedevice.runtime.state.ledger import DeviceLedger
 from samedevice.runtime.state.machine_state import CPU, META
 from samedevice.runtime.state.parts import parts_of
 
-
 VALUE_LIMIT = value_limit()
 """Bytes up to which values are computed; the environment variable `SAMEDEVICE_VALUE_LIMIT` sets another
 number.
