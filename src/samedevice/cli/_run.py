@@ -363,7 +363,11 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     reporting, language = report.reporting, report.language
     members = [*own, *(member for member in family.members() if member.concerned)]
     explained = _explained(ending)
-    found = [*_judged(members), *(Found(each) for each in explained if each.verdict == "device-error")]
+    found = _judged(members)
+    told_already = {each.finding.cause for each in found} if not own else set()
+    found += [
+        Found(each) for each in explained if each.verdict == "device-error" and each.cause not in told_already
+    ]
     whole = ending.status == "completed"
     sifted, said = decided(
         found, report.decisions, report.program, _sources(report.script), write=reporting.write, whole=whole
