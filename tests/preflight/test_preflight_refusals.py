@@ -858,3 +858,15 @@ def test_a_command_that_a_script_keeps_in_a_here_document(judged, read):
     judgement = judged(files)
     assert judgement.launch.script is not None
     assert [str(word) for word in judgement.launch.arguments] == ["--epochs", "1", "--steps", "2"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "mode"),
+    [
+        ("fsdp_version: 2\nfsdp_config:\n  reshard_after_forward: true\n", "fsdp2"),
+        ("fsdp_config:\n  reshard_after_forward: true\n", "ddp"),
+    ],
+)
+def test_a_version_of_fsdp_with_its_options_asks_for_it(judged, settings, mode):
+    judgement = judged({"train.yaml": f"base_model: m\nlearning_rate: 1e-4\n{settings}"}, launcher="torchrun")
+    assert judgement.mode.name == mode
