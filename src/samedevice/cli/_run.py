@@ -363,11 +363,7 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     reporting, language = report.reporting, report.language
     members = [*own, *(member for member in family.members() if member.concerned)]
     explained = _explained(ending)
-    found = _judged(members)
-    told_already = {each.finding.cause for each in found} if not own else set()
-    found += [
-        Found(each) for each in explained if each.verdict == "device-error" and each.cause not in told_already
-    ]
+    found = _with_the_last_error(_judged(members), explained, launched=not own)
     whole = ending.status == "completed"
     sifted, said = decided(
         found, report.decisions, report.program, _sources(report.script), write=reporting.write, whole=whole
@@ -419,6 +415,15 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     if ending.status == "interrupted" and _workers():
         _leave(code)  # Python would wait for threads that may never end
     return code if written else INTERNAL_ERROR
+
+
+def _with_the_last_error(
+    found: list[Found], explained: Sequence[Finding[Phrase]], *, launched: bool
+) -> list[Found]:
+    """What was found, with the error that ended the script; in a launch only where its cause is a new one."""
+    told = {each.finding.cause for each in found} if launched else set()
+    last = [each for each in explained if each.verdict == "device-error" and each.cause not in told]
+    return [*found, *(Found(each) for each in last)]
 
 
 def _mended(report: _Report, sifted: Sifted, ending: _Ending) -> Mended | None:
