@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -227,3 +228,19 @@ def test_a_moved_copy_that_is_thrown_away_is_told(shell):
         got = real(shell, "script.py")
         assert got.returncode == 0
         assert ("script.py:3: x.to('cuda') leaves x where it is" in got.stderr) == told, got.stderr
+
+
+def test_the_limit_of_values_is_a_number_or_a_size(shell):
+    shell.write("sums.py", 'import torch\nprint(torch.ones(1 << 20, device="cuda").sum().item())\n')
+    for limit, printed in (("64MiB", "1048576.0"), (str(8 << 20), "1048576.0"), ("1MiB", "0.5")):
+        fresh = [sys.executable, "-m", "samedevice", "run", "sums.py"]  # it is read when torch is loaded
+        done = shell.call(fresh, env={"SAMEDEVICE_VALUE_LIMIT": limit})
+        assert done.stdout.strip() == printed
+
+
+@pytest.mark.parametrize("words", [["x.py"], ["torchrun", "--nproc_per_node", "2", "x.py"]])
+def test_a_limit_of_values_that_cannot_be_read_is_wrong_usage(shell, words):
+    shell.write("x.py", "print(1)\n")
+    done = shell.call([*shell.real, "run", *words], env={"SAMEDEVICE_VALUE_LIMIT": "much"})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1 and "SAMEDEVICE_VALUE_LIMIT" in done.stderr

@@ -449,3 +449,12 @@ def test_what_collectives_say_from_torch_2_15_on(text, devices):
     (finding,) = explain_text(f"RuntimeError: {text}")
     assert finding.code == "SD109"
     assert {each.device for each in finding.operands} == devices
+
+
+@pytest.mark.parametrize("language", languages())
+def test_what_a_message_does_not_name_is_not_asked_for(language):
+    text = "ValueError: Calculated loss must be on the original device: cuda:0 but device in use is cuda:1\n"
+    (finding,) = explain_text(text)
+    assert finding.cause == "loss-or-label-on-other-device"
+    assert [(each.name, each.device) for each in finding.operands] == [("?", "cuda:0"), ("loss", "cuda:1")]
+    assert not any("?" in render(reason, language) for reason in finding.reasons)

@@ -693,3 +693,38 @@ def test_memory_like_a_tensor_without_bytes_has_no_values_where_it_is_large(mach
         small, large = torch.empty(3), torch.empty(LARGE)
     assert known(torch.empty_like(small, device="cuda"))
     assert not known(torch.empty_like(large, device="cuda"))
+
+
+# -- what torch computes on GPUs only
+
+
+WIDE = {
+    "mm": lambda a, b, beside, **wide: torch.mm(a, b, **wide),
+    "addmm": lambda a, b, beside, **wide: torch.addmm(beside, a, b, beta=0.5, alpha=2, **wide),
+    "bmm": lambda a, b, beside, **wide: torch.bmm(a[None], b[None], **wide),
+    "baddbmm": lambda a, b, beside, **wide: torch.baddbmm(beside[None], a[None], b[None], **wide),
+}
+
+
+@pytest.mark.skipif("dtype" not in torch.ops.aten.mm.overloads(), reason="out_dtype came with torch 2.8")
+@pytest.mark.parametrize("name", WIDE)
+def test_products_of_half_precision_have_values_in_a_wider_type(machine, name):
+    a, b, beside = torch.randn(3, 8), torch.randn(8, 5), torch.randn(3, 5)
+    a, b = a.bfloat16(), b.bfloat16()
+    expected = WIDE[name](a.float(), b.float(), beside)
+    given = a.cuda(), b.cuda(), beside.cuda()
+    made = WIDE[name](*given, out_dtype=torch.float32)
+    assert made.dtype == torch.float32 and made.device == torch.device("cuda:0")
+    torch.testing.assert_close(made.cpu(), expected)
+
+    into = torch.empty(expected.shape, device="cuda")
+    WIDE[name](*given, out_dtype=torch.float32, out=into)
+    torch.testing.assert_close(into.cpu(), expected)
+
+
+@pytest.mark.skipif("dtype" not in torch.ops.aten.mm.overloads(), reason="out_dtype came with torch 2.8")
+def test_large_products_in_a_wider_type_have_a_shape(machine):
+    large = torch.ones(LARGE, 2, device="cuda", dtype=torch.bfloat16)
+    small = torch.ones(2, 3, device="cuda", dtype=torch.bfloat16)
+    made = torch.mm(large, small, out_dtype=torch.float32)
+    assert made.shape == (LARGE, 3) and made.dtype == torch.float32 and not known(made)

@@ -7,6 +7,7 @@ from textwrap import dedent
 
 import pytest
 
+from samedevice.diagnosis.fixes import combined
 from samedevice.lint import Options, check_file, check_text, chosen_rules
 
 USUAL = Options(select=(*(rule.code for rule in chosen_rules(Options())), "SD201"), fixes=False)
@@ -258,3 +259,47 @@ def test_what_a_derived_class_gives_itself(name, codes, tmp_path):
     (tmp_path / "fine.py").write_text("import torch\n\nfrom .grid import Grid\n" + FINE.format(name=name))
     findings = check_file(tmp_path / "grid.py", USUAL).findings
     assert [each.code for each in findings] == codes
+
+
+# -- moved copies of parameters
+
+
+def test_what_a_part_was_given_is_no_tensor_for_sure():
+    text = """
+    from elsewhere import packed
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+
+        def merge(self, data, device):
+            self.linear.weight = packed(data)
+            self.linear.weight.cuda(device)
+
+        def place(self, device):
+            self.linear.weight.cuda(device)
+    """
+    assert found(text) == [("SD210", "self.linear.weight.cuda(device)")]
+
+
+def test_the_fix_leaves_a_parameter_a_parameter():
+    text = HEAD + dedent(
+        """
+        class Layer(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.scale = nn.Parameter(torch.ones(3))
+
+            def place(self, device):
+                self.scale.to(device)
+        """
+    )
+    (finding,) = check_text(Path("model.py"), text, Options(select=("SD210",))).findings
+    repaired, refused = combined(text, [finding.fixes[0].diff])
+    assert not refused and "self.scale.data = self.scale.data.to(device)" in repaired
+    names: dict = {}
+    exec(repaired, names)
+    layer = names["Layer"]()
+    layer.place("cpu")
+    assert [name for name, _ in layer.named_parameters()] == ["scale"]

@@ -70,6 +70,7 @@ def test_a_residual_block_that_no_list_names(body):
         "x = self.outer(self.inner(hidden_states))\n        return x + hidden_states.to(x)",
         "x = self.outer(self.inner(hidden_states))\n        return (x,) + (hidden_states,)",
         "x = self.outer(self.inner(hidden_states))\n        return x + hidden_states[1:]",
+        "x = self.outer(self.inner(hidden_states))\n        return x + hidden_states[1:-1]",
         "return hidden_states + hidden_states.shape[0]",
         "x = self.outer(self.inner(hidden_states))\n        return x + x",
         "return hidden_states + torch.relu(hidden_states)",

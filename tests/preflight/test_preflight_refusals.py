@@ -749,3 +749,124 @@ def test_a_diff_names_the_file_from_the_working_folder(judged, tmp_path, monkeyp
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert judged(files, **TORCHRUN).findings[0].fixes[0].diff.startswith("--- a/train.py\n")
+
+
+# -- options from a file
+
+
+_FROM_A_FILE = """
+    import argparse
+    import os
+    from dataclasses import dataclass, field
+    import torch
+    from transformers import (
+        AutoModelForCausalLM, BitsAndBytesConfig, HfArgumentParser, Trainer, TrainingArguments,
+    )
+
+    TEMPLATES = {"plain": 1}
+
+    @dataclass
+    class Ours:
+        model: str = field(metadata={"help": "a folder"})
+        template: str = field(default="")
+        bits: int = field(default=0)
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--settings", default="settings.json")
+    options = parser.parse_args()
+    ours, arguments = HfArgumentParser((Ours, TrainingArguments)).parse_json_file(json_file=options.settings)
+    quantization = None
+    if ours.bits == 8:
+        quantization = BitsAndBytesConfig(load_in_8bit=True)
+    placed = {"": int(os.environ.get("LOCAL_RANK", 0))} if quantization is not None else None
+    model = AutoModelForCausalLM.from_pretrained(
+        ours.model, device_map=placed, quantization_config=quantization
+    )
+    if ours.template not in TEMPLATES:
+        raise ValueError(ours.template)
+    Trainer(model=model, args=arguments).train()
+"""
+
+
+def _with_settings(text, name="settings.json"):
+    return {"train.py": _FROM_A_FILE, name: text}
+
+
+def test_options_come_from_the_file_that_a_parser_is_handed(judged):
+    files = _with_settings('{"model": "m", "template": "plain", "output_dir": "out"}')
+    assert judged(files, launcher="torchrun").mode.name == "ddp"
+
+
+def test_a_file_that_is_not_there_tells_no_option(judged):
+    judgement = judged(_FROM_A_FILE, launcher="torchrun", arguments=("--settings", "made_at_run_time.json"))
+    assert judgement.mode.name == "ddp"
+    assert not judgement.findings
+
+
+def test_deepspeed_that_such_a_file_asks_for(judged):
+    files = _with_settings('{"model": "m", "template": "plain", "output_dir": "out", "deepspeed": "ds.json"}')
+    files["ds.json"] = '{"zero_optimization": {"stage": 2}}'
+    assert judged(files, launcher="torchrun").mode.name == "zero-2"
+
+
+def test_quantization_that_such_a_file_asks_for(judged):
+    files = _with_settings('{"model": "m", "template": "plain", "output_dir": "out", "bits": 8}')
+    judgement = judged(files, arguments=("--settings", "settings.json"))
+    assert (judgement.mode.name, judgement.findings) == ("single-gpu", ())
+
+
+def test_the_launch_that_is_advised_keeps_the_options(judged):
+    files = _with_settings('{"model": "m", "template": "plain", "output_dir": "out"}', "a b.json")
+    (finding,) = judged(files, arguments=("--settings", "a b.json")).findings
+    assert "torchrun --nproc_per_node 4 train.py --settings 'a b.json'" in finding.fixes[0].title
+
+
+# -- what cannot be told
+
+
+def test_processes_that_may_be_joined_are_not_called_independent(judged):
+    source = """
+        import sys
+        import torch
+        import torch.distributed as dist
+        from torch import nn
+        from torch.nn.parallel import DistributedDataParallel as DDP
+
+        dist.init_process_group("nccl")
+        model = nn.Linear(2, 2).cuda()
+        if torch.rand(1) > 0.5:
+            model = DDP(model)
+    """
+    judgement = judged(source, launcher="torchrun")
+    assert judgement.mode.name == "unknown"
+    assert "train.py:11" in render(judgement.mode.phrase)
+
+
+def test_a_program_without_a_model_is_not_said_to_have_one(judged):
+    judgement = judged("import json\nprint(json.dumps({}))\n", launcher="python")
+    assert judgement.mode.name == "unknown"
+    assert "on one GPU" not in render(judgement.mode.phrase)
+
+
+@pytest.mark.parametrize("read", ["read -r -d '' words <<EOF", 'read -d "" words << EOF'])
+def test_a_command_that_a_script_keeps_in_a_here_document(judged, read):
+    files = {
+        "run.sh": f"steps=2\n{read}\ntrain.py \\\n  --epochs 1 \\\n  --steps $steps\nEOF\n"
+        "torchrun --nproc_per_node 2 $words\n",
+        "train.py": HEAD + 'dist.init_process_group("nccl")\nDDP(nn.Linear(2, 2).cuda())\n',
+    }
+    judgement = judged(files)
+    assert judgement.launch.script is not None
+    assert [str(word) for word in judgement.launch.arguments] == ["--epochs", "1", "--steps", "2"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "mode"),
+    [
+        ("fsdp_version: 2\nfsdp_config:\n  reshard_after_forward: true\n", "fsdp2"),
+        ("fsdp_config:\n  reshard_after_forward: true\n", "ddp"),
+    ],
+)
+def test_a_version_of_fsdp_with_its_options_asks_for_it(judged, settings, mode):
+    judgement = judged({"train.yaml": f"base_model: m\nlearning_rate: 1e-4\n{settings}"}, launcher="torchrun")
+    assert judgement.mode.name == mode

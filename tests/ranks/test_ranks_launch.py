@@ -341,3 +341,40 @@ def test_asking_for_torch_is_not_importing_it(tmp_path):
     )
     code, out, error = run(tmp_path, "--machine", "3x24GB", "parent.py")
     assert (code, out) == (0, "3\n"), error
+
+
+def test_an_error_that_ends_a_rank_is_explained_as_one_of_a_script(tmp_path):
+    """A check of a library raises before any operator: the machine has no event of it."""
+    text = "Calculated loss must be on the original device: cuda:0 but device in use is cuda:1"
+    script = tmp_path / "checks.py"
+    script.write_text(
+        "import os, torch\nimport torch.distributed as dist\ndist.init_process_group('nccl')\n"
+        f"if os.environ['RANK'] == '1':\n    raise ValueError({text!r})\ndist.barrier()\n"
+    )
+    code, _, error = run(tmp_path, "--machine", "2x24GB", "--launcher", "torchrun", "--nproc", 2, script)
+    assert code == 1
+    assert "loss-or-label-on-other-device" in error and "checks.py:5" in error
+
+
+def test_an_error_of_a_rank_about_something_else_is_told_in_one_line(tmp_path):
+    script = tmp_path / "lacks.py"
+    script.write_text("import torch\nimport a_package_that_is_not_there\n")
+    code, _, error = run(tmp_path, "--machine", "2x24GB", "--launcher", "torchrun", "--nproc", 2, script)
+    assert code == 3
+    (line,) = [each for each in error.splitlines() if each.startswith("samedevice: the error that")]
+    assert "a_package_that_is_not_there" in error and "installation" in line
+
+
+def test_an_error_of_a_rank_whose_cause_is_told_already_is_no_second_finding(tmp_path):
+    script = tmp_path / "spread.py"
+    script.write_text(
+        "import os, torch\nimport torch.distributed as dist\ndist.init_process_group('nccl')\n"
+        "model = torch.nn.Linear(2, 2)\n"
+        "model.cuda()\nlabels = torch.zeros(2, 2)\n"
+        "loss = torch.nn.functional.mse_loss(model(torch.ones(2, 2).cuda()), labels)\n"
+        "raise ValueError('Calculated loss must be on the original device: cuda:0 but device in use '\n"
+        "                 'is cpu')\n"
+    )
+    code, _, error = run(tmp_path, "--machine", "2x24GB", "--launcher", "torchrun", "--nproc", 2, script)
+    assert code == 1
+    assert error.count("loss-or-label-on-other-device") == 1, error

@@ -17,7 +17,6 @@ import stat
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -44,18 +43,19 @@ from samedevice.cli._restart import start_with
 from samedevice.cli._traceback import show_exception
 from samedevice.cli._trial import here
 from samedevice.edited import edited, is_trial, read_edited
-from samedevice.errors import SameDeviceError, UnsupportedFeatureError, UsageError
+from samedevice.errors import UnsupportedFeatureError, UsageError
 from samedevice.events import DeviceMemory, Event, InVain, Place
 from samedevice.findings import Finding, Status, run_document
 from samedevice.launchers import Typed
 from samedevice.messages import Language, Phrase, language_of
-from samedevice.provenance import installed_path, raised_by_us
+from samedevice.provenance import installed_path, raised_by_us, unrecorded_trace
 from samedevice.ranks import (
     Family,
     Member,
     Reporter,
     crowded,
     end_left_over,
+    first_trace,
     launch,
     launch_command,
     memory_by_gpu,
@@ -353,6 +353,8 @@ def _run_launch(launched: _Launched, machine: Any, family: Family, report: _Repo
         member.status == "out-of-memory" for member in family.members()
     ):
         ending = _Ending("out-of-memory", FOUND, 1)
+    if ending.status == "script-error":
+        ending = replace(ending, trace=first_trace(family.members()))
     return _conclude([], family, machine, ending, report)
 
 
@@ -361,7 +363,7 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     reporting, language = report.reporting, report.language
     members = [*own, *(member for member in family.members() if member.concerned)]
     explained = _explained(ending)
-    found = [*_judged(members), *(Found(each) for each in explained if each.verdict == "device-error")]
+    found = _with_the_last_error(_judged(members), explained, launched=not own)
     whole = ending.status == "completed"
     sifted, said = decided(
         found, report.decisions, report.program, _sources(report.script), write=reporting.write, whole=whole
@@ -413,6 +415,15 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     if ending.status == "interrupted" and _workers():
         _leave(code)  # Python would wait for threads that may never end
     return code if written else INTERNAL_ERROR
+
+
+def _with_the_last_error(
+    found: list[Found], explained: Sequence[Finding[Phrase]], *, launched: bool
+) -> list[Found]:
+    """What was found, with the error that ended the script; in a launch only where its cause is a new one."""
+    told = {each.finding.cause for each in found} if launched else set()
+    last = [each for each in explained if each.verdict == "device-error" and each.cause not in told]
+    return [*found, *(Found(each) for each in last)]
 
 
 def _mended(report: _Report, sifted: Sifted, ending: _Ending) -> Mended | None:
@@ -664,9 +675,10 @@ def _launch(request: Request, typed: Typed, machine: Any) -> _Launched | None:
 
 
 def _machine(spec: str) -> Described:
-    from samedevice.machines import parse_machine
+    from samedevice.machines import parse_machine, value_limit
 
     machine: Described = parse_machine(spec)
+    value_limit()  # what cannot be read is told here, and not by each rank
     return machine
 
 
@@ -783,9 +795,7 @@ def _failed(error: BaseException, stream: TextIO, language: Language) -> _Ending
         return _Ending("script-error", INTERNAL_ERROR, 1)
     if _is_out_of_memory(error):
         return _Ending("out-of-memory", FOUND, 1)
-    recorded = isinstance(error, SameDeviceError) or _was_recorded(error)
-    trace = None if recorded else "".join(traceback.format_exception(error))
-    return _Ending("script-error", SCRIPT_FAILED, 1, trace, held)
+    return _Ending("script-error", SCRIPT_FAILED, 1, unrecorded_trace(error), held)
 
 
 def _held(error: BaseException) -> diagnosis.Held | None:
@@ -795,20 +805,6 @@ def _held(error: BaseException) -> diagnosis.Held | None:
     from samedevice.cli._held import held_at  # reads the rules
 
     return held_at(error)
-
-
-def _was_recorded(error: BaseException | None) -> bool:
-    """Whether the error, or the one that it came from, is that of an operator."""
-    seen = 0
-    while error is not None and seen < _DEEPEST:
-        if hasattr(error, "samedevice_event"):
-            return True
-        error, seen = error.__cause__ or error.__context__, seen + 1
-    return False
-
-
-_DEEPEST = 20
-"""Errors behind one another."""
 
 
 def _ending_of_exit(request: SystemExit) -> _Ending:

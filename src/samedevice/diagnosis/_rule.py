@@ -154,10 +154,17 @@ class Said:
         if self.argument is not None and not (report.argument and self.argument.search(report.argument)):
             return None
         if report.argument and (self.op or self.argument):
-            return Phrase("because.argument", argument=report.argument, op=short_operator(report.op or "?"))
+            return names_argument(report.argument, report.op)
         if self.devices and report.kind in ("same-device", "argument-device"):
             return Phrase("because.devices", devices=", ".join(report.devices))
         return Phrase("because.message", kind=report.kind)
+
+
+def names_argument(argument: str, op: str | None) -> Phrase:
+    """That the message names an argument, and of which operator where it says so."""
+    if op is None:
+        return Phrase("because.argument-alone", argument=argument)
+    return Phrase("because.argument", argument=argument, op=short_operator(op))
 
 
 def said(kinds: str, *, op: str = "", argument: str = "", devices: str = "") -> Look:
@@ -177,7 +184,7 @@ def named(place: str) -> Look:
             return None
         own, others = report.devices[:2] if report.kind == "argument-device" else report.devices[1::-1]
         where = "host" if own == "cpu" else "gpu" if others == "cpu" else "another"
-        because = Phrase("because.argument", argument=report.argument, op=short_operator(report.op or "?"))
+        because = names_argument(report.argument, report.op)
         return because if where == place and own != others else None
 
     return look
@@ -202,7 +209,7 @@ def product_with(place: str) -> Look:
             report.argument in ("self", "out") and "addmm" in (report.op or "")
         )
         where = "weight" if weighs == (own == "cpu") else "input"
-        because = Phrase("because.argument", argument=report.argument, op=short_operator(report.op or "?"))
+        because = names_argument(report.argument, report.op)
         return because if where == place else None
 
     return look
@@ -237,7 +244,7 @@ def argument(pattern: str) -> Look:
     def look(report: Report) -> Phrase | None:
         if report.argument is None or not compiled.search(report.argument):
             return None
-        return Phrase("because.argument", argument=report.argument, op=short_operator(report.op or "?"))
+        return names_argument(report.argument, report.op)
 
     return look
 

@@ -236,11 +236,17 @@ class _Flow:
 
 
 def _is_list(node: ast.expr | None) -> bool:
-    """Whether an operand of `+` is a list of results rather than a tensor: `(x,)`, `outputs[1:]`."""
+    """Whether an operand of `+` is a list of results rather than a tensor: `(x,)`, `outputs[1:-1]`."""
     match node:
         case ast.Tuple() | ast.List():
             return True
         case ast.Subscript(slice=ast.Slice(lower=ast.Constant(), upper=None, step=None)):
+            return True
+        case ast.Subscript(
+            slice=ast.Slice(
+                lower=ast.Constant(), upper=ast.UnaryOp(op=ast.USub(), operand=ast.Constant()), step=None
+            )
+        ):
             return True
     return False
 

@@ -10,6 +10,7 @@ from samedevice.machines._lookup import gpus_like, nearest_keys
 from samedevice.machines._machine import Machine
 from samedevice.machines._size import size_in_mib
 from samedevice.machines._spec import parse_machine
+from samedevice.machines._value_limit import value_limit
 from samedevice.machines._visible import visible_gpus
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "nearest_keys",
     "parse_machine",
     "size_in_mib",
+    "value_limit",
     "visible_gpus",
 ]

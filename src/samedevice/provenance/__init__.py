@@ -15,7 +15,7 @@ from samedevice.provenance._frames import (
     site_of,
 )
 from samedevice.provenance._reach import tensors_reached
-from samedevice.provenance._traceback import passed_us, raised_by_us, trim, without_ours
+from samedevice.provenance._traceback import passed_us, raised_by_us, trim, unrecorded_trace, without_ours
 from samedevice.provenance._variables import variables_of
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "site_of",
     "tensors_reached",
     "trim",
+    "unrecorded_trace",
     "variables_of",
     "without_ours",
 ]

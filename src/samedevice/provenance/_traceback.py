@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import traceback
 from pathlib import Path
 from types import TracebackType
+
+from samedevice.errors import SameDeviceError
 
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 _BELOW_US = tuple(
@@ -46,6 +49,21 @@ def trim(error: BaseException) -> None:
             waiting += current.exceptions
 
 
+def unrecorded_trace(error: BaseException) -> str | None:
+    """The traceback of an error as text; None where the machine has an event of it, or refused something."""
+    seen = 0
+    current: BaseException | None = error
+    while current is not None and seen < _DEEPEST:
+        if hasattr(current, "samedevice_event"):
+            return None
+        current, seen = current.__cause__ or current.__context__, seen + 1
+    return None if isinstance(error, SameDeviceError) else "".join(traceback.format_exception(error))
+
+
+_DEEPEST = 20
+"""Errors behind one another."""
+
+
 def passed_us(trace: TracebackType | None) -> bool:
     """Whether frames of ours are in a traceback."""
     while trace is not None:
@@ -58,10 +76,10 @@ def passed_us(trace: TracebackType | None) -> bool:
 def raised_by_us(error: BaseException) -> bool:
     """The innermost frame is samedevice's own."""
     innermost = ""
-    traceback = error.__traceback__
-    while traceback is not None:
-        innermost = traceback.tb_frame.f_code.co_filename
-        traceback = traceback.tb_next
+    trace = error.__traceback__
+    while trace is not None:
+        innermost = trace.tb_frame.f_code.co_filename
+        trace = trace.tb_next
     return innermost.startswith(_OURS)
 
 

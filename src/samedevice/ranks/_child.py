@@ -76,7 +76,7 @@ class Reporter:
         """Something new was seen."""
         self.write("running")
 
-    def write(self, status: str) -> None:
+    def write(self, status: str, trace: str | None = None) -> None:
         """Write what was seen so far; a reader never sees half of it."""
         machine = self._machine
         record = {
@@ -91,6 +91,7 @@ class Reporter:
             "asked": machine.asked_values,
             "began": self._began,
             "ended": time.time(),
+            "trace": trace,
         }
         path = os.path.join(self._folder, f"{os.getpid()}.pickle")  # noqa: PTH118  # pathlib costs a start-up 10 ms
         try:
@@ -119,7 +120,8 @@ def _enter(inherited: dict[str, Any]) -> None:
     note_exits(inherited["folder"])
 
     def leave() -> None:  # exit handlers of the script have run
-        reporter.write(_status())
+        status = _status()
+        reporter.write(status, _trace() if status == "script-error" else None)
         machine.__exit__(None, None, None)
 
     atexit.register(leave)
@@ -180,9 +182,31 @@ def _by_file(name: str, package: str, file: str, **options: Any) -> ModuleType:
     return module
 
 
+def _trace() -> str | None:
+    """The traceback of the script's error, where the machine has no event of it."""
+    from samedevice.provenance import trim, unrecorded_trace
+
+    error = _last_error()
+    assert error is not None, "it ended the script"
+    with contextlib.suppress(Exception):  # an error of the script's own, whose text fails
+        trim(error)
+        text = unrecorded_trace(error)
+        return None if text is None else text[-_LONGEST_TRACE:]
+    return None
+
+
+_LONGEST_TRACE = 60_000
+"""Characters; the error stands at the end."""
+
+
+def _last_error() -> BaseException | None:
+    error: BaseException | None = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    return error
+
+
 def _status() -> str:
     """How the script ended, as far as a process can tell of itself; see `note_exits`."""
-    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    error = _last_error()
     if error is None:
         return "completed"
     if isinstance(error, KeyboardInterrupt):

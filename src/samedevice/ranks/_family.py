@@ -46,6 +46,8 @@ class Member:
     """Seconds since the epoch; by default it was there all the time."""
     ended: float = math.inf
     """When it told this."""
+    trace: str | None = None
+    """The traceback of the error that ended it, where no event is of it."""
 
     @property
     def concerned(self) -> bool:
@@ -158,6 +160,13 @@ def together(members: Sequence[Member]) -> list[Seen]:
             if member.rank is not None and member.rank not in seen.ranks:
                 seen.ranks.append(member.rank)
     return list(found.values())
+
+
+def first_trace(members: Sequence[Member]) -> str | None:
+    """The traceback of the process that failed first: others often fail for want of it."""
+    failed = [member for member in members if member.status == "script-error"]
+    first = min(failed, key=lambda member: member.ended, default=None)
+    return None if first is None else first.trace
 
 
 def memory_by_gpu(members: Sequence[Member]) -> dict[str, DeviceMemory]:

@@ -128,7 +128,7 @@ def given_options(words: Sequence[Text], settings: Document | None) -> dict[str,
     """`--name value` by name; what a file of training arguments says comes first."""
     found: dict[str, Any] = {}
     if settings is not None:
-        found = {str(key): settings.text(str(key)) for key in settings.data if isinstance(key, str)}
+        found = settings.options()
     index = 0
     while index < len(words):
         word = words[index]
@@ -171,18 +171,22 @@ def fill_dataclass(made: Instance, kind: Class, positional: list[Any], keywords:
     made.attributes.update({name: value for name, value in keywords.items() if name != "**"})
 
 
-def parsed_dataclasses(kinds: Sequence[Any], given: dict[str, Any]) -> list[Any]:
-    """`HfArgumentParser(kinds).parse_args_into_dataclasses()` on options by name."""
+def parsed_dataclasses(kinds: Sequence[Any], given: dict[str, Any] | None) -> list[Any]:
+    """`HfArgumentParser(kinds).parse_args_into_dataclasses()` on options by name; None: nobody knows them."""
     found: list[Any] = []
     for kind in kinds:
         if isinstance(kind, Class):
             made = Instance(kind)
             fill_dataclass(made, kind, [], {})
             own = made.attributes.keys()
+            if given is None:
+                made.attributes = dict.fromkeys(own, UNKNOWN)
+                found.append(made)
+                continue
             external = any(isinstance(base, External) for base in kind.lineage())
             made.attributes.update({name: value for name, value in given.items() if name in own or external})
         elif isinstance(kind, External):
-            made = Instance(kind, dict(given))
+            made = Instance(kind, dict(given or {}))
         else:
             found.append(UNKNOWN)
             continue

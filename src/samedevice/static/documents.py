@@ -62,6 +62,10 @@ class Document:
         value = self.get(dotted)
         return Text(value, self.origin(dotted)) if isinstance(value, str) else value
 
+    def options(self) -> dict[str, Any]:
+        """What it says by name, as options of a program."""
+        return {str(key): self.text(str(key)) for key in self.data if isinstance(key, str)}
+
 
 def line_of(mapping: Any, key: str) -> int:
     """The line of a key of a mapping that was read from a document; 1 when it has none."""

@@ -883,13 +883,31 @@ def _object_method(reader: Reader, owner: Model | Instance, name: str, call: Cal
 
 
 def _parsed(reader: Reader, owner: Instance, name: str, call: Call) -> Any:
-    found = parsed_dataclasses(owner.attributes["kinds"], reader.process.given())
+    found = parsed_dataclasses(owner.attributes["kinds"], _handed_settings(reader, name, call))
     for made in found:
         if isinstance(made, Instance) and _training(made):
             _arguments_made(reader, made, call[2], call[3])
     if owner.kind.last == "HfArgumentParser" if isinstance(owner.kind, External) else False:
         return tuple(found) if len(found) > 1 or name != "parse" else found[0]
     return tuple(found)
+
+
+def _handed_settings(reader: Reader, name: str, call: Call) -> dict[str, Any] | None:
+    """The options by name that a parser gets: the program's own, or what is in a file or a dictionary that it
+    is handed; None where nobody can tell.
+    """
+    if name not in _PARSED_FILES:
+        return reader.process.given()
+    positional, keywords, _node, _frame = call
+    handed = positional[0] if positional else keywords.get(_PARSED_FILES[name])
+    if isinstance(handed, dict):
+        return {str(key): value for key, value in handed.items()}
+    document = reader.process.document(handed) if isinstance(handed, str) else None
+    return None if document is None else document.options()
+
+
+_PARSED_FILES = {"parse_json_file": "json_file", "parse_yaml_file": "yaml_file", "parse_dict": "args"}
+"""Methods that take their options from what they are handed, with its name."""
 
 
 def _training(made: Instance) -> bool:

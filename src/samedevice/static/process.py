@@ -8,7 +8,7 @@ from typing import Any
 from samedevice.errors import UsageError
 from samedevice.machines import visible_gpus
 from samedevice.static.arguments import given_options
-from samedevice.static.documents import read_document
+from samedevice.static.documents import Document, read_document
 from samedevice.static.start import Start
 from samedevice.static.values import (
     ANYWHERE,
@@ -183,18 +183,23 @@ class Process:
 
     # Libraries' objects
 
+    def document(self, name: str) -> Document | None:
+        """A file in YAML or JSON beside the script or in the working folder; None where it cannot be read."""
+        folders = [Path.cwd(), *([self.start.script.parent] if self.start.script is not None else [])]
+        file = next((each / name for each in folders if (each / name).is_file()), None)
+        try:
+            return read_document(file) if file is not None else None
+        except UsageError:
+            return None
+
     def stage_of(self, configuration: Any) -> int | None:
         """The ZeRO stage of a configuration of DeepSpeed.
 
         A dictionary, or a file beside the script or in the working folder.
         """
         if isinstance(configuration, str):
-            folders = [Path.cwd(), *([self.start.script.parent] if self.start.script is not None else [])]
-            file = next((each / configuration for each in folders if (each / configuration).is_file()), None)
-            try:
-                configuration = read_document(file).data if file is not None else None
-            except UsageError:
-                return None
+            document = self.document(configuration)
+            configuration = document.data if document is not None else None
         if not isinstance(configuration, dict):
             return None
         zero = configuration.get("zero_optimization", {})

@@ -20,7 +20,7 @@ DEVICE_NAME = Pattern(r"\b(?:(?:cuda|meta|mps|xpu|npu|hpu)(?::\d{1,3})?|cpu)\b",
 """A device by its name."""
 _JOINING = frozenset(
     "and or expected on in at is was are were be to the a an have has device devices got Got found but with "
-    "from type types".split()
+    "from type types use used using".split()
 )
 _NUMBERS = {
     "float": "float32",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 
+from samedevice.diagnosis._rule import names_argument
 from samedevice.diagnosis.paste import Pattern, Report, Told
 from samedevice.diagnosis.story._contrast import breaks_with, works_in_one_part, works_without
 from samedevice.diagnosis.story._facts import (
@@ -256,7 +257,7 @@ def loss_weight_left(told: Told, report: Report) -> Reading | None:
     if not told.says(_CLASS_WEIGHTS):
         return None
     if report.argument == "weight" and len(set(report.devices)) > 1:
-        because = Phrase("because.argument", argument="weight", op=report.op or "?")
+        because = names_argument("weight", report.op)
         return Reading("loss-or-label-on-other-device", (because,), (), "advice.class-weights", "weight")
     if "cpu" in told.devices_of("weights"):
         return Reading(

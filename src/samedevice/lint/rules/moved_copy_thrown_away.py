@@ -70,11 +70,13 @@ def _check(file: LintedFile) -> Iterator[Hit]:
         if call.name == "to" and all(_is_dtype(file, each) for each in chosen):
             continue
         owner = call.node.func.value
-        if _is_tensor(file.told(call.around).values, owner):
+        values = file.told(call.around).values
+        if _is_tensor(values, owner):
+            parameter = _is_parameter(values, owner)
             yield Hit(
                 call.node,
                 {"call": short(call.node), "kept": short(owner)},
-                repair=partial(_repair, file, call, owner),
+                repair=partial(_repair, file, call, owner, parameter),
                 confidence="certain",
             )
 
@@ -100,11 +102,21 @@ def _is_tensor(values: dict[int, object], node: ast.expr) -> bool:
     return True
 
 
-def _repair(file: LintedFile, call: Call, owner: ast.expr) -> Repair | None:
+def _is_parameter(values: dict[int, object], node: ast.expr) -> bool:
+    """Whether an attribute is a parameter: a module takes no other tensor in its place."""
+    value = values.get(id(node))
+    return isinstance(node, ast.Attribute) and isinstance(value, Tensor) and value.role == "parameter"
+
+
+def _repair(file: LintedFile, call: Call, owner: ast.expr, parameter: bool) -> Repair | None:
     if not isinstance(owner, ast.Name | ast.Attribute):
         return None
     text = file.script.text(call.node)
     name = file.script.text(owner)
+    if parameter:
+        if not text.startswith(name):
+            return None
+        name, text = f"{name}.data", f"{name}.data{text.removeprefix(name)}"
     return Repair(RULE.phrase("fix", kept=name), swapped(file.script, call.node, f"{name} = {text}"))
 
 

@@ -122,7 +122,7 @@ def with_training(launch: Launch, settings: Document, folder: Path) -> Launch:
             launch, zero_stage=stage if isinstance(stage, int) else 0, distributed_type="DEEPSPEED"
         )
     fsdp = settings.get("fsdp")
-    if fsdp:
+    if fsdp or (settings.get("fsdp_config") and settings.get("fsdp_version") is not None):
         version = settings.get("fsdp_version", settings.get("fsdp_config.fsdp_version", 1))
         launch = replace(
             launch, distributed_type="FSDP", fsdp_version=version if isinstance(version, int) else 1

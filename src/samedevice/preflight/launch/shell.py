@@ -45,6 +45,7 @@ _WRAP_SHELLS = (
 )
 _FUNCTION = re.compile(r"\s*(?:function\s+([\w-]+)\s*(?:\(\s*\))?|([\w-]+)\s*\(\s*\))\s*\{")
 _HEREDOC = re.compile(r"(?<!<)<<-?\s*(['\"]?)(\w+)\1")
+_READ_WHOLE = re.compile(r"""\s*read\s(?:\s*-\w+)*?\s*-\w*d\s*(?:''|"")\s+(?:-\w+\s+)*(\w+)\s*<<""")
 _DEEPEST = 6
 """Functions, scripts and texts inside each other."""
 _MOST_COMMANDS = 2000
@@ -337,6 +338,8 @@ def _logical_lines(source: str) -> list[tuple[int, str]]:
     quote = ""
     text_until: str | None = None
     kept = False
+    variable = ""
+    body: list[str] = []
     for number, raw in enumerate(source.splitlines(), 1):
         line = raw
         if (
@@ -344,8 +347,11 @@ def _logical_lines(source: str) -> list[tuple[int, str]]:
         ):  # a here-document: what a shell gets is read, what a file or a program gets is text
             if line.strip() == text_until:
                 text_until = None
+                if variable:
+                    lines.append((first, _assignment(variable, body)))
             elif kept:
                 lines.append((number, line))
+            body.append(line)
             continue
         if not held and line.lstrip().startswith("#"):
             continue
@@ -365,10 +371,18 @@ def _logical_lines(source: str) -> list[tuple[int, str]]:
         lines.append((first, held + line))
         if (here := _HEREDOC.search(held + line)) is not None:
             text_until, kept = here[2], bool(re.match(r"\s*(?:\S*/)?(?:bash|sh|zsh)\b", held + line))
+            read = _READ_WHOLE.match(held + line)
+            variable, body = (read[1] if read is not None and not here[1] else ""), []
         held = ""
     if held:
         lines.append((first, held))
     return lines
+
+
+def _assignment(name: str, body: Sequence[str]) -> str:
+    """What `read -d ''` does with a here-document: its variables are filled in, its lines are words later."""
+    text = "\n".join(body).replace("\\\n", " ").replace('"', '\\"')
+    return f'{name}="{text}"'
 
 
 def _split(text: str) -> list[str]:

@@ -116,6 +116,8 @@ def _several_processes(telling: _Telling) -> Mode | None:
     if not telling.certain and not launch.launcher.joins:
         return telling.mode("unknown", Phrase("parallel-because.tasks", launcher=name, processes=count))
     if not ("DDP" in telling.wraps or telling.trains or not telling.certain):
+        if (perhaps := _perhaps_joined(telling)) is not None:
+            return telling.mode("unknown", perhaps)
         return telling.mode("independent", Phrase("parallel-because.nothing-joins", processes=count))
     if launch.nodes == 1:
         reason = Phrase("parallel-because.one-each", launcher=name, processes=count, gpus=gpus)
@@ -130,8 +132,21 @@ def _several_processes(telling: _Telling) -> Mode | None:
     return telling.mode("ddp", reason)
 
 
+def _perhaps_joined(telling: _Telling) -> Phrase | None:
+    """What joins the processes on a way that may be taken or not."""
+    joining = ("wrap", "sharding", "trainer", "prepare", "lightning")
+    fact = next((each for each in telling.facts if each.kind in joining), None)
+    if fact is None:
+        return None
+    by = fact["by"] or fact["name"] or fact.kind
+    where = f"{fact.file.name}:{getattr(fact.node, 'lineno', 1)}"
+    return Phrase("parallel-because.may-join", processes=telling.count, by=str(by), where=where)
+
+
 def _one_process(telling: _Telling) -> Mode:
     launch, gpus = telling.launch, telling.gpus
+    if launch.script is not None and not telling.facts and launch.training is None and launch.tool is None:
+        return telling.mode("unknown", Phrase("parallel-because.nothing-seen"))
     if "DataParallel" in telling.wraps:
         return telling.mode("data-parallel", Phrase("parallel-because.wrapped"))
     kinds = _placements(telling)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from samedevice.launchers import LAUNCHERS
 from samedevice.messages import Phrase
 from samedevice.preflight.launch import Launch
 from samedevice.preflight.verdict.refusal import Refusal
-from samedevice.static import Origin, Table, Text
+from samedevice.static import UNTOLD, Origin, Table, Text
 
 _COUNTS = (
     *(
@@ -170,7 +171,7 @@ def _loss(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[P
 
 def _one_process_each(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
     count = len(launch.visible)
-    diff = None
+    diff, words = None, [launch.script.name if launch.script is not None else "train.py"]
     if launch.origin is not None and launch.origin.kind == "shell":
         diff = _lines_diff(
             launch.origin.file,
@@ -178,9 +179,10 @@ def _one_process_each(refusal: Refusal, launch: Launch, script: Script | None) -
             r"\bpython[\d.]*(?=\s)",
             f"torchrun --nproc_per_node {count}",
         )
-    name = launch.script.name if launch.script is not None else "train.py"
+    elif not any(UNTOLD in each for each in launch.arguments):
+        words += launch.arguments
     return [
-        Fix(Phrase("fix.torchrun", count=str(count), script=name), "check", diff),
+        Fix(Phrase("fix.torchrun", count=str(count), script=shlex.join(words)), "check", diff),
         Fix(Phrase("fix.one-visible"), "safe"),
     ]
 

@@ -20,7 +20,6 @@ one (`returned`), but for no other: weights that a loader brings are large.
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
@@ -29,7 +28,7 @@ from typing import Any
 
 import torch
 
-from samedevice.errors import UsageError
+from samedevice.machines import value_limit
 from samedevice.provenance import Site
 from samedevice.runtime.state import plain
 from samedevice.runtime.state.caching_allocator import Booking
@@ -39,15 +38,7 @@ from samedevice.runtime.state.ledger import DeviceLedger
 from samedevice.runtime.state.machine_state import CPU, META
 from samedevice.runtime.state.parts import parts_of
 
-
-def _value_limit() -> int:
-    text = os.environ.get("SAMEDEVICE_VALUE_LIMIT", str(1 << 20))
-    if not text.isdecimal():
-        raise UsageError(f"SAMEDEVICE_VALUE_LIMIT is a number of bytes, not {text!r}")
-    return int(text)
-
-
-VALUE_LIMIT = _value_limit()
+VALUE_LIMIT = value_limit()
 """Bytes up to which values are computed; the environment variable `SAMEDEVICE_VALUE_LIMIT` sets another
 number.
 """

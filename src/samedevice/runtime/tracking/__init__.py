@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from samedevice.runtime.tracking.recorder import OnMismatch, Recorder
 from samedevice.runtime.tracking.recording import Recording
-from samedevice.runtime.tracking.sync_batch_norm import ONLY_ON_CUDA
 from samedevice.runtime.tracking.traces import name_devices
 from samedevice.runtime.tracking.tracker import Tracker, warn_of_unknown
 from samedevice.runtime.tracking.values import (
+    ONLY_ON_CUDA,
     abstract,
     as_dtype,
     blank,

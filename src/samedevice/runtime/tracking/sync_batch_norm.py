@@ -125,7 +125,7 @@ def backward_elementwise(
     )
 
 
-ONLY_ON_CUDA: dict[Any, Callable[..., Any]] = {
+SYNC_BATCH_NORM: dict[Any, Callable[..., Any]] = {
     aten.batch_norm_stats.default: stats,
     aten.batch_norm_gather_stats_with_counts.default: gather_stats,
     aten.batch_norm_gather_stats.default: gather_stats_of_equal_counts,
@@ -133,4 +133,4 @@ ONLY_ON_CUDA: dict[Any, Callable[..., Any]] = {
     aten.batch_norm_backward_reduce.default: backward_reduce,
     aten.batch_norm_backward_elemt.default: backward_elementwise,
 }
-"""What computes an operator's values and shapes in place of the kernels that torch has for CUDA alone."""
+"""What computes values and shapes of these operators."""

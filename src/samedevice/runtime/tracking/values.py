@@ -27,7 +27,8 @@ from samedevice.runtime.state import (
     storage_of,
     value_of,
 )
-from samedevice.runtime.tracking.sync_batch_norm import ONLY_ON_CUDA
+from samedevice.runtime.tracking.sync_batch_norm import SYNC_BATCH_NORM
+from samedevice.runtime.tracking.wide_products import WIDE_PRODUCTS, WITHOUT_SHAPES
 
 Tensor = torch.Tensor
 
@@ -243,5 +244,8 @@ _SHAPES: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.linalg_lstsq.default: _lstsq,
     torch.ops.aten.mse_loss.default: _loss,
     **dict.fromkeys((_ctc.default, _ctc.Tensor), _ctc_loss_backward),
-    **ONLY_ON_CUDA,
+    **SYNC_BATCH_NORM,
+    **WITHOUT_SHAPES,
 }
+ONLY_ON_CUDA: dict[Any, Callable[..., Any]] = {**SYNC_BATCH_NORM, **WIDE_PRODUCTS}
+"""What computes an operator's values in place of the kernels that torch has for CUDA alone."""

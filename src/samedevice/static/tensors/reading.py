@@ -307,6 +307,8 @@ class _Run:
         """The function that is read."""
         self.sent: set[str] = set()
         """Attributes of attributes that were given other data: `self.part.weight`."""
+        self.deep = False
+        """Whether an attribute of an attribute was given another value."""
         self.elsewhere = source.changes_default
         """Whether what is made without a device may be made elsewhere than on the host."""
 
@@ -800,6 +802,10 @@ class _Run:
                 self._give_data(owner_node, value, environment)
             case ast.Attribute(value=ast.Name(id=owner), attr=name):
                 self._give_part(environment, owner, name, value)
+            case ast.Attribute(value=ast.Attribute()) if whole := _dotted(target):
+                self.deep = True
+                _forget_parts(environment, whole)
+                environment[whole] = _alone(value)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 starred = [number for number, each in enumerate(parts) if isinstance(each, ast.Starred)]
                 if isinstance(value, Items) and len(starred) == 1 and len(value.parts) >= len(parts) - 1:
@@ -879,6 +885,8 @@ class _Run:
     def _attribute(self, node: ast.Attribute, environment: Environment) -> Any:
         if isinstance(node.value, ast.Name) and f"{node.value.id}.{node.attr}" in environment:
             return environment[f"{node.value.id}.{node.attr}"]
+        if self.deep and (whole := _dotted(node)) in environment:
+            return environment[whole]
         owner = self.value(node.value, environment)
         found = self.attribute(owner, node)
         if self.sent and isinstance(found, Tensor) and ast.unparse(node) in self.sent:
@@ -1227,6 +1235,8 @@ class _Run:
         elif isinstance(before, Record):
             environment[owner] = UNTOLD_VALUE
         else:
+            if self.deep:
+                _forget_parts(environment, f"{owner}.{name}")
             environment[f"{owner}.{name}"] = _alone(value)
 
     def _give_data(self, owner: ast.expr, value: Any, environment: Environment) -> None:
@@ -1645,6 +1655,21 @@ def _uses_of_a_table(node: ast.AST) -> list[str]:
         case ast.Compare(left=ast.Name(id=name), ops=[ast.Is() | ast.IsNot()]):
             return [name]
     return []
+
+
+def _dotted(node: ast.expr) -> str:
+    """`a.b.c` as it is written; empty for anything else."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+
+
+def _forget_parts(environment: Environment, name: str) -> None:
+    """The parts of what a name stood for before."""
+    for each in [other for other in environment if other.startswith(f"{name}.")]:
+        del environment[each]
 
 
 def _forget_entries(environment: Environment, names: Iterable[str]) -> None:
