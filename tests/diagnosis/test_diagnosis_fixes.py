@@ -223,6 +223,44 @@ SCRIPTS = {
         "nn.Linear(4, 4).to('cuda:1')]\n\ndef run(x):\n    for part in parts:\n        x = part(x)\n"
         "    return x\n\nrun(torch.ones(2, 4, device='cuda:0'))\n",
     ),
+    "tables that a model hands to blocks on two GPUs": (
+        "rope-table-on-wrong-device",
+        """
+import torch
+from torch import nn
+
+def angles(n):
+    inner = torch.arange(n)[:, None] / 10.0 ** (torch.arange(4) / 4)
+    return inner.cos(), inner.sin()
+
+def turned(q, cos, sin):
+    return q * cos + q.flip(-1) * sin
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q = nn.Linear(4, 4)
+
+    def forward(self, x, cos, sin):
+        return x + turned(self.q(x), cos, sin)
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        cos, sin = angles(8)
+        self.register_buffer("cos", cos.to("cuda:0"), persistent=False)
+        self.register_buffer("sin", sin.to("cuda:0"), persistent=False)
+        self.homes = ["cuda:0", "cuda:1"]
+        self.blocks = nn.ModuleList(Block().to(home) for home in self.homes)
+
+    def forward(self, x):
+        for block, home in zip(self.blocks, self.homes):
+            x = block(x.to(home), self.cos, self.sin)
+        return x
+
+print(Model()(torch.ones(8, 4)).shape)
+""",
+    ),
 }
 
 

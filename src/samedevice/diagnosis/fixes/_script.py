@@ -199,6 +199,8 @@ def _placed(failure: Failure, script: Script | None, guilty: Operand | None) -> 
         return []
     if script is not None and script.holds(failure.event.at):
         found = _at_use(failure, script, guilty)
+        if not found and _handed_down(failure, guilty):
+            found = _used(failure, script, guilty)
         if not found and guilty.role and not _written(failure, guilty):
             found = _to_weight(failure, script, guilty) or _used(failure, script, guilty)
         return found
@@ -220,6 +222,12 @@ def _placed(failure: Failure, script: Script | None, guilty: Operand | None) -> 
         for fix in found
         if _checked(fix, library).safety == "safe"
     ][:2]
+
+
+def _handed_down(failure: Failure, guilty: Operand) -> bool:
+    """Whether it is a buffer that a function got as an argument: it serves several layers, a copy follows."""
+    local = guilty.local or ""
+    return guilty.role == "buffer" and local.isidentifier() and failure.flow.is_argument(local)
 
 
 def _at_call(failure: Failure, script: Script, guilty: Operand) -> list[Fix[Phrase]]:
