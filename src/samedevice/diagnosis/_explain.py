@@ -190,7 +190,8 @@ def _judged(report: Report, origins: Sequence[Written]) -> tuple[Verdict, Phrase
 
 def _own_verdict(report: Report) -> Verdict | None:
     """The verdict of a finding that the text shows: it was made where the tensors themselves were seen."""
-    told = own_finding(report.words) if report.topic is None else None
+    framed = any(frame.file for frame in report.frames)
+    told = own_finding(report.words, report.message if framed else None) if report.topic is None else None
     if told is None or find_rule(told.cause) is None:
         return None
     reason = Phrase("because.own-finding", code=told.code)

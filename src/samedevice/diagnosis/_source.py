@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from samedevice.diagnosis._rule import device_pattern
-from samedevice.diagnosis.paste import Frame, Report
+from samedevice.diagnosis.paste import Frame, Pattern, Report
 from samedevice.diagnosis.story import Reading
 from samedevice.events import Written
 from samedevice.messages import Phrase, Several, Value
@@ -30,8 +30,7 @@ def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:
     One operand, and only one, is where its own line put it, while the others come from elsewhere; or two GPUs
     met in what layers computed.
     """
-    on_host = device_pattern(report.devices) == "host"
-    decided = [each for each in origins if _decided(each, on_host)]
+    decided = [each for each in origins if _decided(each, report)]
     if len(origins) < 2:
         return None
     if not decided:
@@ -39,17 +38,23 @@ def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:
     if len(decided) != 1:
         return None
     odd = decided[0]
+    sure = report.argument in _ANY_SIDE  # else the message itself says more of one of them
     values: dict[str, Value] = {"operand": odd.name, "text": odd.text, "place": _place(odd)}
     if odd.origin == "loaded":
+        reason = Phrase("because.written-load", **values)
         return Reading(
-            "checkpoint-map-location", (Phrase("because.written-load", **values),), guilty=odd.name
+            "checkpoint-map-location",
+            (reason,),
+            (_MADE,),
+            guilty=odd.name,
+            sure=device_pattern(report.devices) == "gpus",
         )
     if odd.name.startswith("self.") and any(_of_a_replica(frame) for frame in report.frames):
         reason = Phrase("because.written-without", **values)
-        return Reading("data-parallel-replica-device", (reason,), (_MADE,), guilty=odd.name)
+        return Reading("data-parallel-replica-device", (reason,), (_MADE,), guilty=odd.name, sure=sure)
     if odd.origin == "literal":
         reason = Phrase("because.written-device", **values)
-        return Reading("hard-coded-device", (reason,), (_MADE,), guilty=odd.name)
+        return Reading("hard-coded-device", (reason,), (_MADE,), guilty=odd.name, sure=sure)
     reason = Phrase("because.written-without", **values)
     if odd.calls and any(frame.by_user and frame.file == odd.file for frame in report.frames):
         handed = (
@@ -57,12 +62,15 @@ def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:
             if report.argument in _OF_INPUTS
             else "extra-input-on-wrong-device"
         )
-        return Reading(handed, (reason,), (_MADE,), guilty=odd.name)
+        return Reading(handed, (reason,), (_MADE,), guilty=odd.name, sure=sure)
     if odd.use is not None:
-        return Reading(_USES[odd.use], (reason,), (_MADE,), guilty=odd.name)
-    return Reading(_MADE, (reason,), guilty=odd.name)
+        return Reading(_USES[odd.use], (reason,), (_MADE,), guilty=odd.name, sure=sure)
+    return Reading(_MADE, (reason,), guilty=odd.name, sure=sure)
 
 
+_ANY_SIDE = (None, "self", "other", "tensors")
+"""Names of arguments that tell nothing of what they are."""
+_MULTIPLIES = Pattern(r"\b(?:linear|matmul|mm|bmm|einsum)\(|@")
 _OF_INPUTS = ("index", "mat1", "indices", "input")
 """What the messages of a layer call its input."""
 _MADE = "tensor-created-on-wrong-device"
@@ -80,7 +88,8 @@ def _of_layers(report: Report, origins: Sequence[Written]) -> Reading | None:
     table = next(
         (each for each in known if each.origin == "module" and each.text.endswith("Embedding")), None
     )
-    if table is not None and len(known) > 1:
+    code = report.at.code if report.at is not None else ""
+    if table is not None and len(known) > 1 and _MULTIPLIES.search(code):
         reason = Phrase("because.written-tied", operand=table.name)
         guilty = next(each.name for each in known if each is not table)
         return Reading("lm-head-or-tied-weight-split", (reason,), (_SPLIT,), guilty=guilty)
@@ -100,13 +109,20 @@ def _of_a_replica(frame: Frame) -> bool:
     )
 
 
-def _decided(each: Written, on_host: bool) -> bool:
+def _decided(each: Written, report: Report) -> bool:
+    """Whether the line of its origin put it where it is: on one of the devices that met.
+
+    Of the host and a GPU, what is on the host is the odd one, unless the line made the other one there.
+    """
+    on_host = device_pattern(report.devices) == "host"
     if each.origin == "loaded":
         return True
     if each.origin == "literal" and each.calls:
         return False
+    if each.origin == "literal" and on_host and each.device != "cpu" and not each.text.startswith("torch."):
+        return False  # what the script has was sent where the script wants it
     if each.origin == "literal":
-        return each.device != "cpu" or on_host
+        return each.device in ("cuda", *report.devices)
     return on_host and each.origin in ("made", "attribute", "host")
 
 

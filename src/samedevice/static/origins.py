@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -24,18 +24,20 @@ from samedevice.static.statement import (
     Statement,
     called_name,
     find_statement,
+    hands_on,
     parameters_of,
     runs_a_module,
+    without_parameters,
 )
 
 _LONGEST_TEXT = 60_000
-_NO_FUNCTION = ast.FunctionDef(
-    "<unknown>",
-    ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]),
-    [],
-    [],
-    lineno=0,
-)
+_LARGEST_FILE = 2_000_000
+"""Bytes of a file that is read."""
+_MOST_FRAMES = 40
+"""Frames that are followed, from the innermost out."""
+_OPEN = ast.Name("?")
+"""What a call hands over where its starred arguments leave that open."""
+_NO_FUNCTION = without_parameters("<unknown>", [])
 _RUN_BY_CALLS = frozenset("forward __call__".split())
 """Methods that run where their object is called."""
 
@@ -45,7 +47,7 @@ class Printed(Protocol):
 
     @property
     def file(self) -> str | None:
-        """Relative to the installed package, where it is of one."""
+        """Relative to the installed package, where it is of one; else as the traceback has it."""
 
     @property
     def line(self) -> int | None:
@@ -65,13 +67,20 @@ def written_origins(frames: Sequence[Printed], shown: Sequence[str] = ()) -> tup
 
     `frames` are given oldest first; their source is that of installed packages, or is a text of `shown`.
     """
+    try:
+        return tuple(_origins(frames[-_MOST_FRAMES:], shown))
+    except RecursionError:
+        return ()  # an expression that Python itself can hardly take apart
+
+
+def _origins(frames: Sequence[Printed], shown: Sequence[str]) -> Iterator[Written]:
     pieces = [tree for text in shown if len(text) <= _LONGEST_TEXT and (tree := _tree(textwrap.dedent(text)))]
     step: _Step | None = None
     for frame in frames:
         step = _Step(frame, pieces, step)
-    if step is None or step.statement is None:
-        return ()
-    return tuple(step.followed(each) for each in step.statement.origins())
+    if step is not None and step.statement is not None:
+        for each in step.statement.origins():
+            yield step.followed(each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +94,15 @@ class _Wanted:
     """Names of the function that got it, and of those around it that handed on what they were given."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Step:
     """A frame, and the one that called it."""
 
     frame: Printed
     pieces: Sequence[ast.Module]
     caller: _Step | None
+    asked: dict[str, bool | None] = field(default_factory=dict)
+    """What is known of parameters that may be None, and those that are being asked for."""
 
     @cached_property
     def statement(self) -> Statement | None:
@@ -126,7 +137,7 @@ class _Step:
         value = self._value(call, wanted) if call is not None else None
         if isinstance(value, _Wanted):
             return None if self.caller is None else self.caller.handed(value, name)
-        if value is None:
+        if value is None or value is _OPEN:
             return None
         if self.statement is not None:
             found = self.statement.traced(value, name)
@@ -139,6 +150,12 @@ class _Step:
 
     def _given(self, parameter: str) -> bool | None:
         """Whether the callers hand over a parameter that may be None."""
+        if parameter not in self.asked:
+            self.asked[parameter] = None
+            self.asked[parameter] = self._handed_by_callers(parameter)
+        return self.asked[parameter]
+
+    def _handed_by_callers(self, parameter: str) -> bool | None:
         wanted, step = self._parameter(parameter), self.caller
         while wanted is not None and step is not None:
             call = step._call(wanted)
@@ -152,6 +169,8 @@ class _Step:
 
     def _holds(self, value: ast.expr | None) -> bool | None:
         """Whether an expression of this frame's statement is a tensor, not None; None where that is open."""
+        if value is _OPEN:
+            return None
         if value is None or (isinstance(value, ast.Constant) and value.value is None):
             return False
         if self.statement is None:
@@ -181,10 +200,9 @@ class _Step:
     def _call(self, wanted: _Wanted) -> ast.Call | None:
         """The call of this frame's statement that runs a function; None where several may."""
         calls = [each for each in ast.walk(self._node) if isinstance(each, ast.Call)]
-        named = [each for each in calls if called_name(each) in wanted.functions]
+        named = [each for each in calls if called_name(each) in wanted.functions and not _of_a_class(each)]
         if not named and wanted.functions & _RUN_BY_CALLS:
             named = [each for each in calls if runs_a_module(each)]
-            named = named if len(named) == 1 else [each for each in named if _offers(each, wanted)]
         if not named:
             named = [each for each in calls if any(_starred(part) for part in each.args) and _spread(each)]
         return named[0] if len(named) == 1 else None
@@ -208,13 +226,13 @@ class _Step:
             return _Wanted(wanted.name, wanted.position - stars + ahead, own)
         if rest is not None and _passes(function, rest):
             return _Wanted(wanted.name, None, own)
-        return rest if rest is not None and stars is None else None
+        return _OPEN
 
 
-def _offers(call: ast.Call, wanted: _Wanted) -> bool:
-    """Whether a call has a place for an argument."""
-    by_place = wanted.position is not None and wanted.position < len(call.args)
-    return by_place or any(each.arg in (wanted.name, None) for each in call.keywords)
+def _of_a_class(call: ast.Call) -> bool:
+    """Whether a method is called on its class, with its object among the arguments."""
+    of = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return isinstance(of, ast.Name) and of.id[:1].isupper()
 
 
 def _starred(node: ast.expr) -> bool:
@@ -234,7 +252,8 @@ def _passes(function: ast.FunctionDef | ast.AsyncFunctionDef | None, node: ast.e
     if function is None:
         return inner.id in ("args", "kwargs", "inputs")
     collected = (function.args.vararg, function.args.kwarg)
-    return any(each is not None and each.arg == inner.id for each in collected)
+    own = any(each is not None and each.arg == inner.id for each in collected)
+    return own and hands_on(function, inner.id)
 
 
 def _positional(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -244,11 +263,12 @@ def _positional(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 def _source_of(file: str | None) -> ast.Module | None:
     """The tree of a file that a traceback names: of an installed package, or a script on this computer."""
-    if file is None or not file.endswith(".py"):
+    if file is None or not file.endswith(".py") or file.startswith(("//", "\\\\")) or ".." in file:
         return None
     path = _installed(file) or Path(file)
     try:
-        return _parsed(path) if path.is_file() else None
+        small = path.is_file() and path.stat().st_size <= _LARGEST_FILE
+        return _parsed(path) if small else None
     except (OSError, ValueError):
         return None
 
@@ -269,7 +289,7 @@ def _installed(file: str) -> Path | None:
     return None
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def _parsed(path: Path) -> ast.Module | None:
     try:
         return _tree(read_text(path))

@@ -1,15 +1,17 @@
 """One statement of a function, and where each tensor that it reads comes from inside of that function.
 
-What cannot be told is `unknown`; an origin is never a guess: each is one expression of the source, which is
-given with it. A name that several assignments may have set has an origin where they agree.
+What cannot be told is `unknown`; each origin is one expression of the source, which is given with it. A name
+that several assignments may have set has an origin where they agree; a function or a method that nothing is
+known of gives `unknown`.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from samedevice.events import Origin, Use, Written
 from samedevice.provenance.syntax import Function
@@ -17,21 +19,39 @@ from samedevice.static.tensors.knowledge import FACTORIES, FUNCTIONS, METHODS
 
 _DEEPEST = 8
 """Assignments that are followed from a name back to where its tensor was made."""
+_MOST_STEPS = 2000
+"""Expressions that are looked at for one statement."""
 _LIKE, _NEW = FUNCTIONS["like"], METHODS["new"]
 _OF_TENSORS = frozenset(
     "view reshape unsqueeze squeeze expand expand_as repeat repeat_interleave transpose permute flatten "
-    "contiguous clone detach float long int bool half bfloat16 double type sum mean max min cumsum argmax "
+    "contiguous clone detach float long int bool half bfloat16 double sum mean max min cumsum argmax "
     "masked_fill t chunk split gather index_select clamp pow sqrt rsqrt exp log softmax flip roll add sub "
-    "mul div eq ne lt gt le ge logical_not logical_and logical_or any all nonzero diff tril triu".split()
+    "mul div eq ne lt gt le ge logical_not logical_and logical_or any all diff tril triu square abs "
+    "neg sin cos tanh sigmoid relu unbind requires_grad_".split()
 )
-"""Methods whose result is where their tensor is."""
-_REGISTERS: Mapping[str, Origin] = {"register_buffer": "buffer", "register_parameter": "parameter"}
+"""Methods, and functions of torch, whose result is where their tensor is."""
+_JOINS = frozenset("cat concat concatenate stack hstack vstack".split())
+_FUNCTIONAL = ("F", "nn.functional", "torch.nn.functional")
+_MODULES = ("torch", "np", "numpy", "nn", "math", *_FUNCTIONAL)
+_OF_PYTHON = frozenset(
+    "len int float bool str range isinstance print getattr hasattr enumerate zip list tuple dict set type id "
+    "super checkpoint".split()
+)
+"""Functions that run no module and hand on no tensor, and torch's own that takes a module first."""
+_NUMBERS = frozenset(
+    "item tolist size dim numel stride get_device numpy data_ptr element_size nelement".split()
+)
+"""Methods of tensors that give no tensor."""
+_NO_TENSORS = frozenset("device dtype shape ndim is_cuda requires_grad layout".split())
+_NO_OPERANDS = frozenset("device dtype dim layout generator".split())
 OWN = frozenset("self cls".split())
 """How a method calls its object, or its class."""
 _HOST = frozenset("from_numpy frombuffer".split())
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_LONGEST = 120
 _Branch = tuple[tuple[int, str], ...]
-"""The `if` statements that a statement stands in, and in which part of each."""
+"""The statements with parts, such as `if`, that a statement stands in, and in which part of each."""
+_ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +77,25 @@ class Statement:
     """Whether the caller hands over a parameter; None where that is not known."""
     shown: bool = False
     """Whether a text shows it, whose lines are not those of the file."""
+    spent: list[int] = field(default_factory=lambda: [0])
 
     def origins(self) -> Iterator[Written]:
         """The origin of each operand, in the order of the statement."""
         told = set()
-        joined = list(self._joined_layers())
-        within = {id(part) for each in joined for part in ast.walk(each)}
-        for operand in (*(each for each in operands_of(self.node) if id(each) not in within), *joined):
+        joined = [(each, "") for each in self._joined_layers()]
+        within = {id(part) for each, _ in joined for part in ast.walk(each)}
+        for operand, part in (*((e, p) for e, p in operands_of(self.node) if id(e) not in within), *joined):
             name = ast.unparse(operand)
-            if name not in told:
-                told.add(name)
-                yield self.trace(operand, name, self.node.lineno, _DEEPEST)
+            if name in told:
+                continue
+            told.add(name)
+            found = self.traced(operand, name)
+            if found.origin != "module" or part in ("weight", "bias", "data"):
+                yield found
+
+    def traced(self, node: ast.expr, name: str) -> Written:
+        """Where the tensor of an expression of the statement comes from."""
+        return self._trace(node, name, self.node.lineno, _DEEPEST)
 
     def _joined_layers(self) -> Iterator[ast.expr]:
         """Calls of layers whose results the statement itself adds or multiplies."""
@@ -76,49 +104,55 @@ class Statement:
                 if isinstance(side, ast.Call) and self._runs_layer(side.func):
                     yield side
 
-    def traced(self, node: ast.expr, name: str) -> Written:
-        """Where the tensor of an expression of the statement comes from."""
-        return self.trace(node, name, self.node.lineno, _DEEPEST)
-
-    def trace(self, node: ast.expr, name: str, before: int, deep: int) -> Written:
+    def _trace(self, node: ast.expr, name: str, before: int, deep: int) -> Written:
         """Where the tensor of an expression comes from that is read on line `before`."""
-        if deep == 0:
+        self.spent[0] += 1
+        if deep == 0 or self.spent[0] > _MOST_STEPS:
             return Written(name, "unknown")
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-            return self._attribute(node, name, deep)
-        if isinstance(node, ast.Name):
-            return self._local(node, name, before, deep)
-        if isinstance(node, ast.Call):
-            return self._call(node, name, before, deep)
-        if isinstance(node, ast.Subscript | ast.Attribute):
-            return self.trace(node.value, name, before, deep - 1)
-        if isinstance(node, ast.UnaryOp):
-            return self.trace(node.operand, name, before, deep - 1)
-        if isinstance(node, ast.BinOp):
-            return self._first((node.left, node.right), name, before, deep)
-        if isinstance(node, ast.ListComp):
-            return self.trace(node.elt, name, before, deep - 1)
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), attr=attribute):
+                return self._attribute(attribute, name, deep)
+            case ast.Attribute(attr=attribute) if attribute in _NO_TENSORS:
+                return Written(name, "unknown")
+            case ast.Name():
+                return self._local(node, name, before, deep)
+            case ast.Call():
+                return self._call(node, name, before, deep)
+            case ast.Subscript(value=ast.Name(), slice=ast.Constant(value=int())):
+                return Written(name, "unknown")  # it may have no dimension left
+            case ast.Subscript(value=inner) | ast.Attribute(value=inner) | ast.UnaryOp(operand=inner):
+                return self._trace(inner, name, before, deep - 1)
+            case ast.BinOp(left=left, right=right):
+                return self._first((left, right), name, before, deep)
+            case ast.List(elts=parts) | ast.Tuple(elts=parts):
+                return self._first(parts, name, before, deep)
+            case ast.ListComp(elt=inner):
+                return self._trace(inner, name, before, deep - 1)
         return Written(name, "unknown")
 
     def _first(self, nodes: Sequence[ast.expr], name: str, before: int, deep: int) -> Written:
         """The origin of the first part that has one: the parts are on one device where the expression ran."""
         for node in nodes:
-            found = self.trace(node, name, before, deep - 1)
+            found = self._trace(node, name, before, deep - 1)
             if found.origin != "unknown":
                 return found
         return Written(name, "unknown")
 
     def _local(self, node: ast.Name, name: str, before: int, deep: int) -> Written:
         """A local name: what the assignments say that may have set it, where they say one thing."""
+        facts = _facts_of(self.function)
+        if node.id in facts.clouded:
+            return Written(name, "unknown")
+        own = facts.branches.get(id(self.node), ())
         told: list[Written] = []
         for each in self._bindings(node.id, before):
             if each.value is not None and not (each.default and self.given(node.id) is not False):
-                told.append(self.trace(each.value, name, each.line, deep - 1))
+                told.append(self._trace(each.value, name, each.line, deep - 1))
             elif not each.default:
                 told.append(Written(name, "unknown"))
             elif self.given(node.id) is None:
                 return Written(name, "unknown")
-            if not each.default and each.branch == self._branch[: len(each.branch)]:
+            if not each.default and each.branch == own[: len(each.branch)]:
                 break
         else:
             if node.id in parameters_of(self.function) and not told:
@@ -130,131 +164,128 @@ class Statement:
     def _bindings(self, name: str, before: int) -> list[_Binding]:
         """The assignments above a line that may have given a name its value, the last first.
 
-        None is no value of an operand, and of an `if` only the part counts that the statement is in.
+        None is no value of an operand; of an `if` only the part counts that the statement is in, and none
+        that leaves the function.
         """
-        own = dict(self._branch)
+        facts = _facts_of(self.function)
+        own = dict(facts.branches.get(id(self.node), ()))
         found = [
             each
-            for each in _all_bindings(self.function.body, name)
+            for each in facts.bindings.get(name, ())
             if each.line < before
-            and not (each.value is not None and _none(each.value))
+            and not _none(each.value)
             and all(own.get(test, part) == part for test, part in each.branch)
+            and not any((test, part) in facts.leaves and test not in own for test, part in each.branch)
         ]
         return sorted(found, key=lambda each: -each.line)
 
-    @property
-    def _branch(self) -> _Branch:
-        return next((branch for each, branch in _branches(self.function.body) if each is self.node), ())
-
-    def _attribute(self, node: ast.Attribute, name: str, deep: int) -> Written:
+    def _attribute(self, attribute: str, name: str, deep: int) -> Written:
         if self.owner is None:
             return Written(name, "unknown")
-        for each in ast.walk(self.owner):
-            if (
-                isinstance(each, ast.Call)
-                and called_name(each) == "register_buffer"
-                and _names(each, node.attr)
-            ):
-                return Written(name, "buffer", _text(each), each.lineno)
-            if (
-                isinstance(each, ast.Call)
-                and called_name(each) == "register_parameter"
-                and _names(each, node.attr)
-            ):
-                return Written(name, "parameter", _text(each), each.lineno)
-        values = [_assigned_attribute(each, node.attr) for each in ast.walk(self.owner)]
-        told = [self._kept(each, name, deep) for each in values if each is not None and not _none(each)]
+        kept, registered = _kept_by(self.owner)
+        if attribute in registered:
+            return replace(registered[attribute], name=name)
+        values = [each for each in kept.get(attribute, ()) if not _none(each)]
+        told = [
+            Written(name, "unknown") if each is None else self._kept(each, attribute, name, deep)
+            for each in values[:_DEEPEST]
+        ]
         return told[0] if len({each.origin for each in told}) == 1 else Written(name, "unknown")
 
-    def _kept(self, value: ast.expr, name: str, deep: int) -> Written:
+    def _kept(self, value: ast.expr, attribute: str, name: str, deep: int) -> Written:
         """What a class keeps under a name, by the value that it assigns."""
         if isinstance(value, ast.Call) and called_name(value) == "Parameter":
             return Written(name, "parameter", _text(value), value.lineno)
         if isinstance(value, ast.Call) and called_name(value)[:1].isupper():
             return Written(name, "module", _text(value.func), value.lineno)
-        made = self.trace(value, name, value.lineno, deep - 1)
+        made = self._trace(value, name, value.lineno, deep - 1)
         if made.origin in ("made", "host") and self.owner is not None:
-            attribute = name.removeprefix("self.").partition(".")[0].partition("[")[0]
-            return replace(made, origin="attribute", use=_use(self.owner, attribute))
+            return replace(made, origin="attribute", use=_use(self.owner, attribute, self.function))
         return made if made.origin in ("literal", "like", "loaded") else Written(name, "unknown")
 
     def _runs_layer(self, function: ast.expr) -> bool:
         """Whether what is called is an attribute that the class assigns, or one of a list of them."""
         match function:
             case ast.Attribute(value=ast.Name(id="self"), attr=attribute) if self.owner is not None:
-                return any(_assigned_attribute(each, attribute) for each in ast.walk(self.owner))
+                return bool(_kept_by(self.owner)[0].get(attribute))
             case ast.Subscript(value=inner):
                 return self._runs_layer(inner)
             case ast.Name(id=name):
-                loops = [each for each, _ in _branches(self.function.body) if isinstance(each, ast.For)]
-                return any(
-                    name in {part.id for part in ast.walk(each.target) if isinstance(part, ast.Name)}
-                    and any(
-                        isinstance(part, ast.Attribute) and _text(part.value) == "self"
-                        for part in ast.walk(each.iter)
-                    )
-                    for each in loops
-                )
+                return name in _facts_of(self.function).layers
         return False
 
     def _call(self, node: ast.Call, name: str, before: int, deep: int) -> Written:
         called = called_name(node)
-        device = next((each.value for each in node.keywords if each.arg == "device"), None)
-        if called in FACTORIES | _HOST and not _method(node):
-            return _made(node, name, device, called in _HOST)
-        if called in _LIKE and node.args:
-            return (
-                _placed(node, name, device)
-                if device is not None
-                else self.trace(node.args[0], name, before, deep - 1)
-            )
-        if called in ("to", "cuda", "cpu") and isinstance(node.func, ast.Attribute):
-            target = device or (node.args[0] if node.args else None)
-            if called != "to":
-                return Written(
-                    name, "literal", _text(node), node.lineno, device="cpu" if called == "cpu" else "cuda"
-                )
-            return self._moved(node, name, target, before, deep)
-        if called in _NEW and device is not None:
-            return _placed(node, name, device)
-        if called == "load" and _text(node.func) == "torch.load":
-            return Written(name, "loaded", _text(node), node.lineno)
         if self._runs_layer(node.func):
             return Written(name, "layer", _text(node.func), node.lineno)
-        if isinstance(node.func, ast.Attribute) and not _module(node.func.value):
-            own = isinstance(node.func.value, ast.Name) and node.func.value.id in OWN
-            return Written(name, "unknown") if own else self.trace(node.func.value, name, before, deep - 1)
-        return self._first(
-            [each for each in node.args if not isinstance(each, ast.Starred)], name, before, deep
-        )
+        if not isinstance(node.func, ast.Attribute) or any(each.arg is None for each in node.keywords):
+            return Written(name, "unknown")
+        device = next((each.value for each in node.keywords if each.arg == "device"), None)
+        if not _module(node.func.value):
+            return self._method(node, device, name, before, deep)
+        library = _text(node.func.value)
+        if library == "torch" and called in FACTORIES | _HOST:
+            return _made(node, name, device, called in _HOST)
+        if library == "torch" and called in _LIKE and node.args:
+            like = self._trace(node.args[0], name, before, deep - 1)
+            return like if device is None else _placed(node, name, device)
+        if library == "torch" and called == "load":
+            told = len(node.args) > 1 or any(each.arg == "map_location" for each in node.keywords)
+            return Written(name, "unknown") if told else Written(name, "loaded", _text(node), node.lineno)
+        if library in _FUNCTIONAL or (library == "torch" and called in _OF_TENSORS | _JOINS):
+            parts = [each for each in node.args if not isinstance(each, ast.Starred)]
+            return self._first(parts[:1] if library == "torch" else parts, name, before, deep)
+        return Written(name, "unknown")
 
-    def _moved(self, node: ast.Call, name: str, target: ast.expr | None, before: int, deep: int) -> Written:
-        """`x.to(...)`: a device that is written, that of another tensor, or only another kind of number."""
-        placed = _placed(node, name, target) if target is not None else Written(name, "unknown")
-        if placed.origin != "unknown" or not isinstance(node.func, ast.Attribute):
-            return placed
-        return self.trace(node.func.value, name, before, deep - 1)
+    def _method(self, node: ast.Call, device: ast.expr | None, name: str, before: int, deep: int) -> Written:
+        """The result of a method of a tensor."""
+        assert isinstance(node.func, ast.Attribute)
+        called, of = node.func.attr, node.func.value
+        if called in ("cuda", "cpu"):
+            number = node.args[0] if node.args else None
+            known = number is None or isinstance(number, ast.Constant)
+            ordinal = f":{number.value!r}" if isinstance(number, ast.Constant) else ""
+            written = Written(name, "literal", _text(node), node.lineno, device=f"{called}{ordinal}")
+            return written if known else Written(name, "unknown")
+        if called == "to":
+            target = device or (node.args[0] if node.args else None)
+            if target is not None and not _kind_of_number(target):
+                return _placed(node, name, target)
+            return self._trace(of, name, before, deep - 1)
+        if called in _NEW and device is not None:
+            return _placed(node, name, device)
+        if called in _OF_TENSORS | _NEW:
+            return self._trace(of, name, before, deep - 1)
+        return Written(name, "unknown")
+
+
+@lru_cache(maxsize=64)
+def _statements(tree: ast.Module, function: str) -> list[tuple[Statement, frozenset[str]]]:
+    """The statements of all functions of a name, with their words."""
+    return [
+        (Statement(node, each, owner), frozenset(_WORD.findall(ast.unparse(node))))
+        for owner, each in _functions(tree)
+        if each.name == function
+        for node in ast.walk(each)
+        if isinstance(node, ast.stmt) and not isinstance(node, _BLOCKS)
+    ]
 
 
 def find_statement(tree: ast.Module, function: str, line: int | None, code: str) -> Statement | None:
-    """The statement that the printed code is; on the printed line, or else the only one that fits best."""
+    """The statement that the printed code is: on the printed line, or else the only one that fits best."""
     wanted = set(_WORD.findall(code))
-    best: list[tuple[tuple[int, int], Statement]] = []
-    for owner, each in _functions(tree):
-        if each.name != function:
-            continue
-        for node in ast.walk(each):
-            if isinstance(node, ast.stmt) and not isinstance(node, _BLOCKS):
-                words = set(_WORD.findall(ast.unparse(node)))
-                if len(wanted) > 1 and wanted <= words:
-                    near = int(line is not None and node.lineno <= line <= (node.end_lineno or node.lineno))
-                    best.append(((near, -len(words - wanted)), Statement(node, each, owner)))
-    if not best:
+    if len(wanted) < 2:
         return None
-    top = max(rank for rank, _ in best)
-    chosen = [found for rank, found in best if rank == top]
-    same = len({ast.unparse(found.node) for found in chosen}) == 1
-    return chosen[0] if len(chosen) == 1 or same else None
+    fitting = [(each, len(words - wanted)) for each, words in _statements(tree, function) if wanted <= words]
+    there = [
+        (each, more)
+        for each, more in fitting
+        if line is not None and each.node.lineno <= line <= (each.node.end_lineno or each.node.lineno)
+    ]
+    chosen = there or fitting
+    least = min((more for _, more in chosen), default=0)
+    best = [each for each, more in chosen if more == least]
+    return replace(best[0], spent=[0]) if len(best) == 1 else None
 
 
 _BLOCKS = (
@@ -263,9 +294,13 @@ _BLOCKS = (
     ast.ClassDef,
     ast.If,
     ast.For,
+    ast.AsyncFor,
     ast.While,
     ast.With,
+    ast.AsyncWith,
     ast.Try,
+    ast.TryStar,
+    ast.Match,
 )
 
 
@@ -280,26 +315,249 @@ def _functions(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, Function
             yield None, each
     top = [each for each in tree.body if not isinstance(each, Function | ast.ClassDef)]
     if top:
-        nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
-        yield None, ast.FunctionDef("<module>", nothing, top, [], lineno=0)
+        yield None, without_parameters("<module>", top)
 
 
-def operands_of(node: ast.stmt) -> Iterator[ast.expr]:
-    """The names and attributes of `self` that a statement reads, without what it calls."""
-    called = {id(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
-    for each in ast.walk(node):
-        if id(each) in called:
-            continue
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and each.id != "self":
-            if not _module(each):
-                yield each
-        elif isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id == "self":
-            yield each
+def without_parameters(name: str, body: list[ast.stmt]) -> ast.FunctionDef:
+    """A function around statements that stand in none."""
+    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    return ast.FunctionDef(name, nothing, body, [], lineno=0)
 
 
-def _use(owner: ast.ClassDef, attribute: str) -> Use | None:
+def operands_of(node: ast.AST, part: str = "") -> Iterator[tuple[ast.expr, str]]:
+    """The names and attributes of `self` that a statement reads as tensors, each with the part of it that is
+    read: what it calls, its indices and what only a device, a type or a size is taken of are none.
+    """
+    match node:
+        case ast.Name(id=name):
+            if name not in OWN and not _module(node) and isinstance(node.ctx, ast.Load):
+                yield node, part
+        case ast.Attribute(value=ast.Name(id="self")):
+            yield node, part
+        case ast.Attribute(value=inner, attr=attribute):
+            if attribute not in _NO_TENSORS:
+                yield from operands_of(inner, attribute)
+        case ast.Subscript(value=ast.Name(), slice=ast.Constant(value=int())):
+            return  # it may have no dimension left, and then meets any device
+        case ast.Subscript(value=inner):
+            yield from operands_of(inner)
+        case ast.Lambda() | ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
+            return
+        case ast.Call(func=function):
+            yield from _operands_of_call(node, function)
+        case ast.Assign(targets=targets, value=value):
+            yield from operands_of(value)
+            for target in targets:
+                if isinstance(target, ast.Subscript):
+                    yield from operands_of(target)
+        case _:
+            for each in ast.iter_child_nodes(node):
+                yield from operands_of(each)
+
+
+def _operands_of_call(node: ast.Call, function: ast.expr) -> Iterator[tuple[ast.expr, str]]:
+    if isinstance(function, ast.Name) and function.id in _OF_PYTHON:
+        return
+    if isinstance(function, ast.Attribute) and function.attr in _NUMBERS:
+        return
+    if isinstance(function, ast.Attribute) and not isinstance(function.value, ast.Name):
+        yield from operands_of(function.value, function.attr if _of_self(function.value) else "")
+    elif isinstance(function, ast.Attribute):
+        yield from operands_of(function.value)
+    for each in (*node.args, *(each.value for each in node.keywords if each.arg not in _NO_OPERANDS)):
+        yield from operands_of(each)
+
+
+def _of_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What a function does with its names."""
+
+    branches: dict[int, _Branch]
+    bindings: dict[str, list[_Binding]]
+    clouded: frozenset[str]
+    """Names that get values in other ways than by an assignment of their own."""
+    leaves: frozenset[tuple[int, str]]
+    """Parts of statements that end by leaving the function, or the turn of a loop."""
+    layers: frozenset[str]
+    """Targets of loops over what the object keeps."""
+
+
+@lru_cache(maxsize=256)
+def _facts_of(function: Function) -> _Facts:
+    branches: dict[int, _Branch] = {}
+    bindings: dict[str, list[_Binding]] = {}
+    tests: dict[int, ast.expr] = {}
+    leaves: set[tuple[int, str]] = set()
+    layers: set[str] = set()
+    waiting: list[tuple[Sequence[ast.stmt], _Branch]] = [(function.body, ())]
+    while waiting:
+        body, branch = waiting.pop()
+        if branch and body and isinstance(body[-1], _ENDS):
+            leaves.add(branch[-1])
+        for node in body:
+            branches[id(node)] = branch
+            if isinstance(node, ast.If):
+                tests[id(node)] = node.test
+            if isinstance(node, ast.For) and any(map(_of_self, _expressions(node.iter))):
+                layers |= {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
+            for name, value in _values(node):
+                default = any(
+                    part == "body" and test in tests and _is_none(tests[test], name) for test, part in branch
+                )
+                bindings.setdefault(name, []).append(_Binding(node.lineno, value, branch, default))
+            waiting += _parts(node, branch)
+    return _Facts(branches, bindings, _clouded(function), frozenset(leaves), frozenset(layers))
+
+
+def _expressions(node: ast.expr) -> Iterator[ast.expr]:
+    return (each for each in ast.walk(node) if isinstance(each, ast.expr))
+
+
+def _parts(node: ast.stmt, branch: _Branch) -> Iterator[tuple[Sequence[ast.stmt], _Branch]]:
+    """The bodies inside of a statement; those of functions and classes in it are their own."""
+    match node:
+        case ast.If(body=body, orelse=orelse):
+            yield body, (*branch, (id(node), "body"))
+            yield orelse, (*branch, (id(node), "orelse"))
+        case ast.Try() | ast.TryStar():
+            yield [*node.body, *node.orelse], (*branch, (id(node), "body"))
+            for number, handler in enumerate(node.handlers):
+                yield handler.body, (*branch, (id(node), f"handler {number}"))
+            yield node.finalbody, branch
+        case ast.Match(cases=cases):
+            for number, case in enumerate(cases):
+                yield case.body, (*branch, (id(node), f"case {number}"))
+        case ast.For() | ast.AsyncFor() | ast.While():
+            yield [*node.body, *node.orelse], branch
+        case ast.With(body=body) | ast.AsyncWith(body=body):
+            yield body, branch
+
+
+def _clouded(function: Function) -> frozenset[str]:
+    names: set[str] = set()
+    for node in ast.walk(function):
+        match node:
+            case (
+                ast.NamedExpr(target=ast.Name(id=name))
+                | ast.AugAssign(target=ast.Subscript(value=ast.Name(id=name)))
+            ):
+                names.add(name)
+            case ast.Global(names=told) | ast.Nonlocal(names=told):
+                names.update(told)
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                names.update((each.asname or each.name).partition(".")[0] for each in aliases)
+            case (
+                ast.MatchAs(name=str(name))
+                | ast.MatchStar(name=str(name))
+                | ast.ExceptHandler(name=str(name))
+            ):
+                names.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.update(() if node is function else {name})
+            case ast.comprehension(target=target):
+                names.update(each.id for each in ast.walk(target) if isinstance(each, ast.Name))
+            case ast.Assign(targets=targets):
+                names.update(filter(None, map(_changed_within, targets)))
+            case ast.Delete(targets=targets):
+                names.update(each.id for each in targets if isinstance(each, ast.Name))
+    return frozenset(names)
+
+
+def _changed_within(target: ast.expr) -> str | None:
+    """The name whose entry or attribute an assignment sets: `d["x"] = ...`, `m.data = ...`."""
+    match target:
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str())):
+            return name
+        case ast.Attribute(value=ast.Name(id=name)) if name not in OWN:
+            return name
+    return None
+
+
+def _values(node: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
+    """The names that a statement sets, each with its value; None where no expression of its own writes it."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                yield from _in_target(target, value)
+        case ast.AnnAssign(target=ast.Name(id=name), value=value) if value is not None:
+            yield name, value
+        case ast.For(target=target) | ast.AsyncFor(target=target):
+            yield from _in_target(target, None)
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            for item in items:
+                if item.optional_vars is not None:
+                    yield from _in_target(item.optional_vars, None)
+
+
+def _in_target(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
+    match target:
+        case ast.Name(id=name):
+            yield name, value
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            values: list[ast.expr | None] = [_part_of(value)] * len(parts)
+            if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(parts):
+                values = [*value.elts]
+            for part, own in zip(parts, values, strict=True):
+                yield from _in_target(part, own)
+        case ast.Starred(value=inner):
+            yield from _in_target(inner, None)
+
+
+def _part_of(value: ast.expr | None) -> ast.expr | None:
+    """A value that is taken apart, where each part is on its device."""
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        own = _text(value.func.value) == "self"
+        return value if own or value.func.attr in _OF_TENSORS else None
+    return None
+
+
+def _is_none(test: ast.expr, name: str) -> bool:
+    """Whether a test asks if a name holds None."""
+    match test:
+        case ast.Compare(left=ast.Name(id=found), ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+            return found == name
+        case ast.BoolOp(op=ast.And(), values=values):
+            return any(_is_none(each, name) for each in values)
+    return False
+
+
+@lru_cache(maxsize=64)
+def _kept_by(owner: ast.ClassDef) -> tuple[dict[str, list[ast.expr | None]], dict[str, Written]]:
+    """By attribute, the values that a class assigns to it, None for one that is no expression of its own; and
+    the parameters and buffers that it registers.
+    """
+    kept: dict[str, list[ast.expr | None]] = {}
+    registered: dict[str, Written] = {}
+    registers: dict[str, Origin] = {"register_buffer": "buffer", "register_parameter": "parameter"}
+    for node in ast.walk(owner):
+        match node:
+            case ast.Call() if called_name(node) in registers:
+                named = [*node.args[:1], *(each.value for each in node.keywords if each.arg == "name")]
+                if named and isinstance(named[0], ast.Constant):
+                    origin = registers[called_name(node)]
+                    registered[str(named[0].value)] = Written("", origin, _text(node), node.lineno)
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    plain = isinstance(target, ast.Attribute)
+                    for each in ast.walk(target):
+                        if (
+                            isinstance(each, ast.Attribute)
+                            and _of_self(each)
+                            and isinstance(each.ctx, ast.Store)
+                        ):
+                            kept.setdefault(each.attr, []).append(value if plain else None)
+            case ast.AnnAssign(target=ast.Attribute() as target, value=value) if _of_self(target):
+                kept.setdefault(target.attr, []).append(value)
+    return kept, registered
+
+
+def _use(owner: ast.ClassDef, attribute: str, function: Function) -> Use | None:
     """What a class does with an attribute beside reading it."""
-    calls = {called_name(each) for each in ast.walk(owner) if isinstance(each, ast.Call)}
+    calls = {called_name(each) for each in ast.walk(function) if isinstance(each, ast.Call)}
     if {"cos", "sin"} <= calls or "polar" in calls:
         return "angles"
     own = f"self.{attribute}"
@@ -311,27 +569,24 @@ def _use(owner: ast.ClassDef, attribute: str) -> Use | None:
             case ast.Assign(targets=[ast.Attribute() as target], value=ast.BinOp(left=left)):
                 if _text(target) == own == _text(left):
                     return "sum"
-            case ast.Assign(targets=[ast.Subscript(value=inner)]) if _text(inner).startswith(own):
+            case ast.Assign(targets=[ast.Subscript(value=inner)]) if _is_of(inner, own):
                 return "state"
             case ast.Call(func=ast.Attribute(value=inner, attr="add_" | "index_add_" | "scatter_add_")):
-                if _text(inner).startswith(own):
+                if _is_of(inner, own):
                     return "sum"
             case ast.Call(func=ast.Attribute(value=inner, attr="copy_" | "index_copy_" | "scatter_")):
-                if _text(inner).startswith(own):
+                if _is_of(inner, own):
                     return "state"
     return None
 
 
-def _none(node: ast.expr) -> bool:
+def _is_of(node: ast.expr, own: str) -> bool:
+    """Whether an expression is an attribute, or an element of it."""
+    return _text(node) == own or _text(node).startswith((f"{own}[", f"{own}."))
+
+
+def _none(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
-
-
-def _assigned_attribute(node: ast.AST, name: str) -> ast.expr | None:
-    if isinstance(node, ast.Assign):
-        for target in node.targets:
-            if isinstance(target, ast.Attribute) and target.attr == name and _text(target.value) == "self":
-                return node.value
-    return None
 
 
 def _made(node: ast.Call, name: str, device: ast.expr | None, numpy: bool) -> Written:
@@ -340,7 +595,7 @@ def _made(node: ast.Call, name: str, device: ast.expr | None, numpy: bool) -> Wr
         node.args[0] if node.args else None, ast.List | ast.Tuple | ast.ListComp
     ):
         return Written(name, "unknown") if device is None else _placed(node, name, device)
-    if device is None or (isinstance(device, ast.Constant) and device.value is None):
+    if device is None or _none(device):
         return Written(name, "host" if numpy else "made", _text(node), node.lineno)
     return _placed(node, name, device)
 
@@ -348,34 +603,40 @@ def _made(node: ast.Call, name: str, device: ast.expr | None, numpy: bool) -> Wr
 def _placed(node: ast.Call, name: str, device: ast.expr) -> Written:
     """A tensor whose device an expression says."""
     text = _text(device)
-    if isinstance(device, ast.Constant) and isinstance(device.value, str | int):
-        return Written(name, "literal", _text(node), node.lineno, device=str(device.value))
+    if isinstance(device, ast.Call) and text.startswith("torch.device(") and len(device.args) == 1:
+        device = device.args[0]
+    if isinstance(device, ast.Constant) and isinstance(device.value, str):
+        return Written(name, "literal", _text(node), node.lineno, device=device.value)
+    if isinstance(device, ast.Constant) and isinstance(device.value, int):
+        return Written(name, "literal", _text(node), node.lineno, device=f"cuda:{device.value}")
     if text.endswith(".device") or text == "device":
         return Written(name, "like", _text(node), node.lineno, device=text)
     return Written(name, "unknown")
 
 
+def _kind_of_number(target: ast.expr) -> bool:
+    """Whether what `.to` is given is a type of numbers, and no device."""
+    text = _text(target)
+    return (
+        text.endswith("dtype")
+        or text.startswith(("torch.float", "torch.bfloat", "torch.int", "torch.long"))
+        or (text in ("torch.half", "torch.double", "torch.bool", "torch.uint8", "float", "int", "bool"))
+    )
+
+
 def called_name(node: ast.Call) -> str:
+    """The name that a call calls, without what stands before it."""
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-
-
-def _method(node: ast.Call) -> bool:
-    """Whether it is a method of a value, not a function of a module."""
-    return isinstance(node.func, ast.Attribute) and not _module(node.func.value)
 
 
 def _module(node: ast.expr) -> bool:
     """Whether an expression is a module that offers functions on tensors."""
-    return _text(node) in ("torch", "np", "numpy", "F", "nn", "nn.functional", "torch.nn.functional", "math")
-
-
-def _names(node: ast.Call, name: str) -> bool:
-    first = node.args[0] if node.args else None
-    return isinstance(first, ast.Constant) and first.value == name
+    return isinstance(node, ast.Name | ast.Attribute) and _text(node) in _MODULES
 
 
 def _text(node: ast.AST) -> str:
-    return ast.unparse(node)[:120]
+    text = ast.unparse(node)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
 def parameters_of(function: Function) -> list[str]:
@@ -384,75 +645,10 @@ def parameters_of(function: Function) -> list[str]:
     return [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
 
 
-def _branches(body: Sequence[ast.stmt], branch: _Branch = ()) -> Iterator[tuple[ast.stmt, _Branch]]:
-    """The statements of a body with those inside of them, not those of functions and classes in it."""
-    for each in body:
-        yield each, branch
-        if isinstance(each, ast.If):
-            yield from _branches(each.body, (*branch, (id(each), "body")))
-            yield from _branches(each.orelse, (*branch, (id(each), "orelse")))
-        elif isinstance(each, ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith | ast.Try):
-            handlers = [part for handler in getattr(each, "handlers", ()) for part in handler.body]
-            rest = (*getattr(each, "orelse", ()), *getattr(each, "finalbody", ()))
-            yield from _branches((*each.body, *handlers, *rest), branch)
-
-
-def _all_bindings(body: Sequence[ast.stmt], name: str) -> Iterator[_Binding]:
-    tests = {id(node): node.test for node, _ in _branches(body) if isinstance(node, ast.If)}
-    for node, branch in _branches(body):
-        default = any(part == "body" and _is_none(tests[test], name) for test, part in branch)
-        for value in _values(node, name):
-            yield _Binding(node.lineno, value, branch, default)
-
-
-def _values(node: ast.stmt, name: str) -> Iterator[ast.expr | None]:
-    """What a statement gives a name; None for a value that no expression of its own writes."""
-    match node:
-        case ast.Assign(targets=targets, value=value):
-            for target in targets:
-                yield from _in_target(target, value, name)
-        case ast.AnnAssign(target=ast.Name(id=found), value=value) if value is not None and found == name:
-            yield value
-        case ast.For(target=target) | ast.AsyncFor(target=target):
-            yield from _in_target(target, None, name)
-        case ast.With(items=items) | ast.AsyncWith(items=items):
-            for item in items:
-                if item.optional_vars is not None:
-                    yield from _in_target(item.optional_vars, None, name)
-
-
-def _in_target(target: ast.expr, value: ast.expr | None, name: str) -> Iterator[ast.expr | None]:
-    match target:
-        case ast.Name(id=found) if found == name:
-            yield value
-        case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            values: list[ast.expr | None] = [_part_of(value)] * len(parts)
-            if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(parts):
-                values = [*value.elts]
-            for part, own in zip(parts, values, strict=True):
-                yield from _in_target(part, own, name)
-        case ast.Starred(value=inner):
-            yield from _in_target(inner, None, name)
-
-
-def _part_of(value: ast.expr | None) -> ast.expr | None:
-    """A value that is taken apart, where each part is on its device."""
-    if isinstance(value, ast.Call) and _method(value):
-        own = isinstance(value.func, ast.Attribute) and _text(value.func.value) == "self"
-        return value if own or called_name(value) in _OF_TENSORS | {"unbind"} else None
-    return None
-
-
-def _is_none(test: ast.expr, name: str) -> bool:
-    """Whether a test asks if a name holds None."""
-    match test:
-        case ast.Compare(left=ast.Name(id=found), ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
-            return found == name
-        case ast.UnaryOp(op=ast.Not(), operand=ast.Name(id=found)):
-            return found == name
-        case ast.BoolOp(op=ast.And(), values=values):
-            return any(_is_none(each, name) for each in values)
-    return False
+def hands_on(function: Function, name: str) -> bool:
+    """Whether a function leaves a name as it got it."""
+    facts = _facts_of(function)
+    return name not in facts.clouded and name not in facts.bindings
 
 
 def runs_a_module(call: ast.Call) -> bool:
@@ -460,9 +656,5 @@ def runs_a_module(call: ast.Call) -> bool:
     name = called_name(call)
     if isinstance(call.func, ast.Attribute) and _module(call.func.value):
         return False
-    return name not in FACTORIES | _OF_TENSORS | _OF_PYTHON and not name[:1].isupper()
-
-
-_OF_PYTHON = frozenset(
-    "to cuda cpu len range isinstance getattr int float list tuple dict zip enumerate print super".split()
-)
+    known = FACTORIES | _OF_TENSORS | _OF_PYTHON | _NUMBERS | {"to", "cuda", "cpu"}
+    return name not in known and not name[:1].isupper()

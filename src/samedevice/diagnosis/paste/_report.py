@@ -65,9 +65,9 @@ class Report:
     """Oldest first."""
     versions: dict[str, str] = field(default_factory=dict)
     ranks: tuple[int, ...] = ()
+    """Ranks that show this error."""
     pairs: tuple[tuple[str, ...], ...] = ()
     """The devices that each of the messages alike names, as several processes print them."""
-    """Ranks that show this error."""
     earlier: tuple[str, ...] = ()
     """Kinds of other errors that stand before this one in the paste."""
     words: str = ""

@@ -223,7 +223,10 @@ def _buffer_made_anew(failure: Failure) -> Hint | None:
     """A buffer that was given another tensor after the model was placed: all else of it is elsewhere."""
     running = failure.event.running
     homes = set(running[-1].below) if running else set()
+    owner = {*running[0].own, *running[0].below} if len(running) > 1 else set()
     for buffer in failure.event.operands if running else ():
+        if owner == {buffer.device}:
+            continue  # the whole part that owns it was left there
         newest = buffer.decision
         made = newest is not None and newest.kind == "created" and newest.name is not None
         anew = failure.of_a_buffer(buffer) and (made or failure.computed_from_others(buffer))
