@@ -310,6 +310,170 @@ def test_a_script_on_this_computer_is_read(tmp_path):
     assert "train.py:2" in render(finding.reasons[0])
 
 
+OPEN = """
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def moved(x, dev, args, y):
+    m = torch.zeros(3).to(dev)
+    n = torch.zeros(3).to(args.gpu)
+    o = helped(torch.zeros(3), dev)
+    p = torch.zeros(3, **args)
+    q = torch.zeros(3).type_as(x)
+    r = torch.load("a.pt", map_location=dev)
+    return x + y + m + n + o + p + q + r
+
+
+def numbers(x, y):
+    a = torch.zeros(3).shape[0]
+    b = torch.zeros(3).max().item()
+    c = len(torch.arange(3))
+    i = torch.arange(3)
+    w = torch.ones(3)
+    return x[i] * w[2] + y * a * b * c
+
+
+def bound(x, y, c):
+    match c:
+        case m:
+            pass
+    n = torch.zeros(3)
+    if (n := y) is not None:
+        pass
+    o = torch.zeros(3)
+    try:
+        o = torch.zeros(3, device=x.device)
+    except RuntimeError:
+        o = torch.zeros(3)
+    p = y
+    if c:
+        p = torch.ones(3)
+        return x
+    return x + m + n + o + p
+
+
+def optional(x, mask=None):
+    if mask is None:
+        mask = torch.ones(3)
+    return x + mask
+
+
+def spread(batch, kwargs):
+    return optional(*batch)
+
+
+def twice(x):
+    m = torch.zeros(3)
+    x + m
+
+
+class One(nn.Module):
+    def forward(self, x):
+        m = torch.zeros(3)
+        return x * m
+
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(3, 3)
+
+    def forward(self, x, m):
+        return x * m
+
+    def looked(self, ids, x):
+        return F.embedding(ids, self.embed.weight) + x[:, : self.embed.embedding_dim]
+
+
+def again(x, y=None, n=0):
+    if y is None:
+        y = torch.ones(3)
+    if n == 0:
+        return x + y
+    return again(x, y, n - 1)
+"""
+
+
+@pytest.fixture
+def opened(package):
+    (package / "open.py").write_text(OPEN)
+    return "somebody/open.py"
+
+
+def test_what_is_not_known_stays_open(opened):
+    code = "return x + y + m + n + o + p + q + r"
+    assert {name: origin for name, (origin, _) in traced(frame("moved", code, opened)).items()} == {
+        "x": "argument",
+        "y": "argument",
+        **dict.fromkeys("mnopqr", "unknown"),
+    }
+    found = traced(frame("bound", "return x + m + n + o + p", opened))
+    assert {name: origin for name, (origin, _) in found.items()} == {
+        "x": "argument",
+        **dict.fromkeys("mno", "unknown"),
+        "p": "argument",
+    }
+
+
+def test_numbers_and_indices_are_no_operands(opened):
+    found = traced(frame("numbers", "return x[i] * w[2] + y * a * b * c", opened))
+    assert set(found) == {"x", "y", "a", "b", "c"}
+    assert {found[name][0] for name in "abc"} == {"unknown"}
+    found = traced(
+        frame(
+            "looked", "return F.embedding(ids, self.embed.weight) + x[:, : self.embed.embedding_dim]", opened
+        )
+    )
+    assert found["self.embed"][0] == "module"
+    text = paste("looked", "return F.embedding(ids, self.embed.weight) + x[:, : self.embed.embedding_dim]")
+    (finding,) = explain_text(text.replace("layers.py", "open.py"), READER)
+    assert finding.cause != "lm-head-or-tied-weight-split"
+
+
+def test_starred_arguments_leave_a_default_open(opened):
+    inside = frame("optional", "return x + mask", opened)
+    assert traced(frame("spread", "return optional(*batch)", opened), inside)["mask"][0] == "unknown"
+
+
+def test_of_two_statements_alike_none_is_chosen(opened):
+    assert written_origins([frame("forward", "return x * m", opened)]) == ()
+    line = OPEN[: OPEN.index("return x * m")].count("\n") + 1
+    first = written_origins([Frame(opened, line, "forward", "return x * m")])
+    assert {each.name: each.origin for each in first} == {"x": "argument", "m": "made"}
+
+
+def test_source_that_calls_itself_ends(opened, package):
+    calls = [frame("again", "return again(x, y, n - 1)", opened)] * 300
+    assert written_origins([*calls, frame("again", "return x + y", opened)])
+    (package / "long.py").write_text(
+        "def f(a, b):\n    c = " + " + ".join("a" for _ in range(3000)) + "\n    return a + b\n"
+    )
+    written_origins([frame("f", "return a + b", "somebody/long.py")])
+    many = "\n".join(f"        self.x = self.x + self.y + self.x * {n}" for n in range(200))
+    (package / "many.py").write_text(f"class A:\n    def f(self, b):\n{many}\n        return self.x + b\n")
+    assert written_origins([frame("f", "return self.x + b", "somebody/many.py")])
+
+
+def test_what_the_script_sent_to_a_gpu_is_where_it_wants_it(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("x = x.cuda()\nloss = F.cross_entropy(model(x), y)\n")
+    head = f'Traceback:\n  File "{script}", line 2, in <module>'
+    (finding,) = explain_text(f"{head}\n    loss = F.cross_entropy(model(x), y)\n{HOST}\n", READER)
+    assert finding.cause == "loss-or-label-on-other-device"
+
+
+def test_an_old_finding_in_a_text_is_no_answer_to_a_new_error():
+    text = (
+        "Yesterday: SD101 cross-device-operands: add got operands on cpu and cuda:0\n"
+        "  cause    rope-table-on-wrong-device (likely): a table\nI mended that. Today:\n"
+        'Traceback (most recent call last):\n  File "/home/user/t.py", line 2, in <module>\n'
+        f"    loss = F.cross_entropy(out, labels)\n{HOST}\n"
+    )
+    assert all(each.cause != "rope-table-on-wrong-device" for each in explain_text(text, READER))
+
+
 USES = """
 import torch
 from torch import nn

@@ -361,8 +361,9 @@ def test_an_error_of_a_rank_about_something_else_is_told_in_one_line(tmp_path):
     script.write_text("import torch\nimport a_package_that_is_not_there\n")
     code, _, error = run(tmp_path, "--machine", "2x24GB", "--launcher", "torchrun", "--nproc", 2, script)
     assert code == 3
-    (line,) = [each for each in error.splitlines() if each.startswith("samedevice: the error that")]
-    assert "a_package_that_is_not_there" in error and "installation" in line
+    assert "a_package_that_is_not_there" in error
+    assert error.count("samedevice: the error that") == 1
+    assert "installation" in error.partition("samedevice: the error that")[2]
 
 
 def test_an_error_of_a_rank_whose_cause_is_told_already_is_no_second_finding(tmp_path):
