@@ -49,13 +49,12 @@ def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:
             guilty=odd.name,
             sure=device_pattern(report.devices) == "gpus",
         )
+    reason = Phrase("because.written-without", **values)
     if odd.name.startswith("self.") and any(_of_a_replica(frame) for frame in report.frames):
-        reason = Phrase("because.written-without", **values)
         return Reading("data-parallel-replica-device", (reason,), (_MADE,), guilty=odd.name, sure=sure)
     if odd.origin == "literal":
         reason = Phrase("because.written-device", **values)
         return Reading("hard-coded-device", (reason,), (_MADE,), guilty=odd.name, sure=sure)
-    reason = Phrase("because.written-without", **values)
     if odd.calls and any(frame.by_user and frame.file == odd.file for frame in report.frames):
         handed = (
             "input-not-on-embedding-device"

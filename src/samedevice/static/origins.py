@@ -19,16 +19,8 @@ from samedevice.errors import UsageError
 from samedevice.events import Written
 from samedevice.provenance.syntax import parsed, tree_of
 from samedevice.static.files import read_text
-from samedevice.static.statement import (
-    OWN,
-    Statement,
-    called_name,
-    find_statement,
-    hands_on,
-    parameters_of,
-    runs_a_module,
-    without_parameters,
-)
+from samedevice.static.names import OWN, called_name, hands_on, parameters_of
+from samedevice.static.statement import Statement, find_statement, runs_a_module, without_parameters
 
 _LONGEST_TEXT = 60_000
 _LARGEST_FILE = 2_000_000

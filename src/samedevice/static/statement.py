@@ -13,8 +13,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from samedevice.events import Origin, Use, Written
+from samedevice.events import Written
 from samedevice.provenance.syntax import Function
+from samedevice.static.names import (
+    OF_TENSORS,
+    OWN,
+    Binding,
+    called_name,
+    facts_of,
+    is_none,
+    kept_by,
+    of_self,
+    parameters_of,
+    text_of,
+    use_of,
+)
 from samedevice.static.tensors.knowledge import FACTORIES, FUNCTIONS, METHODS
 
 _DEEPEST = 8
@@ -22,14 +35,6 @@ _DEEPEST = 8
 _MOST_STEPS = 2000
 """Expressions that are looked at for one statement."""
 _LIKE, _NEW = FUNCTIONS["like"], METHODS["new"]
-_OF_TENSORS = frozenset(
-    "view reshape unsqueeze squeeze expand expand_as repeat repeat_interleave transpose permute flatten "
-    "contiguous clone detach float long int bool half bfloat16 double sum mean max min cumsum argmax "
-    "masked_fill t chunk split gather index_select clamp pow sqrt rsqrt exp log softmax flip roll add sub "
-    "mul div eq ne lt gt le ge logical_not logical_and logical_or any all diff tril triu square abs "
-    "neg sin cos tanh sigmoid relu unbind requires_grad_".split()
-)
-"""Methods, and functions of torch, whose result is where their tensor is."""
 _JOINS = frozenset("cat concat concatenate stack hstack vstack".split())
 _FUNCTIONAL = ("F", "nn.functional", "torch.nn.functional")
 _MODULES = ("torch", "np", "numpy", "nn", "math", *_FUNCTIONAL)
@@ -44,26 +49,8 @@ _NUMBERS = frozenset(
 """Methods of tensors that give no tensor."""
 _NO_TENSORS = frozenset("device dtype shape ndim is_cuda requires_grad layout".split())
 _NO_OPERANDS = frozenset("device dtype dim layout generator".split())
-OWN = frozenset("self cls".split())
-"""How a method calls its object, or its class."""
 _HOST = frozenset("from_numpy frombuffer".split())
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_LONGEST = 120
-_Branch = tuple[tuple[int, str], ...]
-"""The statements with parts, such as `if`, that a statement stands in, and in which part of each."""
-_ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-
-
-@dataclass(frozen=True, slots=True)
-class _Binding:
-    """A statement that gives a local name its value."""
-
-    line: int
-    value: ast.expr | None
-    """None where the expression is not the name's own: a target of a loop, a part of what a call returns."""
-    branch: _Branch = ()
-    default: bool = False
-    """Whether it runs only where the name holds None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +127,7 @@ class Statement:
 
     def _local(self, node: ast.Name, name: str, before: int, deep: int) -> Written:
         """A local name: what the assignments say that may have set it, where they say one thing."""
-        facts = _facts_of(self.function)
+        facts = facts_of(self.function)
         if node.id in facts.clouded:
             return Written(name, "unknown")
         own = facts.branches.get(id(self.node), ())
@@ -161,19 +148,19 @@ class Statement:
                 told.append(Written(name, "unknown"))
         return told[0] if len({each.origin for each in told}) == 1 else Written(name, "unknown")
 
-    def _bindings(self, name: str, before: int) -> list[_Binding]:
+    def _bindings(self, name: str, before: int) -> list[Binding]:
         """The assignments above a line that may have given a name its value, the last first.
 
         None is no value of an operand; of an `if` only the part counts that the statement is in, and none
         that leaves the function.
         """
-        facts = _facts_of(self.function)
+        facts = facts_of(self.function)
         own = dict(facts.branches.get(id(self.node), ()))
         found = [
             each
             for each in facts.bindings.get(name, ())
             if each.line < before
-            and not _none(each.value)
+            and not is_none(each.value)
             and all(own.get(test, part) == part for test, part in each.branch)
             and not any((test, part) in facts.leaves and test not in own for test, part in each.branch)
         ]
@@ -182,10 +169,10 @@ class Statement:
     def _attribute(self, attribute: str, name: str, deep: int) -> Written:
         if self.owner is None:
             return Written(name, "unknown")
-        kept, registered = _kept_by(self.owner)
+        kept, registered = kept_by(self.owner)
         if attribute in registered:
             return replace(registered[attribute], name=name)
-        values = [each for each in kept.get(attribute, ()) if not _none(each)]
+        values = [each for each in kept.get(attribute, ()) if not is_none(each)]
         told = [
             Written(name, "unknown") if each is None else self._kept(each, attribute, name, deep)
             for each in values[:_DEEPEST]
@@ -195,35 +182,35 @@ class Statement:
     def _kept(self, value: ast.expr, attribute: str, name: str, deep: int) -> Written:
         """What a class keeps under a name, by the value that it assigns."""
         if isinstance(value, ast.Call) and called_name(value) == "Parameter":
-            return Written(name, "parameter", _text(value), value.lineno)
+            return Written(name, "parameter", text_of(value), value.lineno)
         if isinstance(value, ast.Call) and called_name(value)[:1].isupper():
-            return Written(name, "module", _text(value.func), value.lineno)
+            return Written(name, "module", text_of(value.func), value.lineno)
         made = self._trace(value, name, value.lineno, deep - 1)
         if made.origin in ("made", "host") and self.owner is not None:
-            return replace(made, origin="attribute", use=_use(self.owner, attribute, self.function))
+            return replace(made, origin="attribute", use=use_of(self.owner, attribute, self.function))
         return made if made.origin in ("literal", "like", "loaded") else Written(name, "unknown")
 
     def _runs_layer(self, function: ast.expr) -> bool:
         """Whether what is called is an attribute that the class assigns, or one of a list of them."""
         match function:
             case ast.Attribute(value=ast.Name(id="self"), attr=attribute) if self.owner is not None:
-                return bool(_kept_by(self.owner)[0].get(attribute))
+                return bool(kept_by(self.owner)[0].get(attribute))
             case ast.Subscript(value=inner):
                 return self._runs_layer(inner)
             case ast.Name(id=name):
-                return name in _facts_of(self.function).layers
+                return name in facts_of(self.function).layers
         return False
 
     def _call(self, node: ast.Call, name: str, before: int, deep: int) -> Written:
         called = called_name(node)
         if self._runs_layer(node.func):
-            return Written(name, "layer", _text(node.func), node.lineno)
+            return Written(name, "layer", text_of(node.func), node.lineno)
         if not isinstance(node.func, ast.Attribute) or any(each.arg is None for each in node.keywords):
             return Written(name, "unknown")
         device = next((each.value for each in node.keywords if each.arg == "device"), None)
         if not _module(node.func.value):
             return self._method(node, device, name, before, deep)
-        library = _text(node.func.value)
+        library = text_of(node.func.value)
         if library == "torch" and called in FACTORIES | _HOST:
             return _made(node, name, device, called in _HOST)
         if library == "torch" and called in _LIKE and node.args:
@@ -231,8 +218,8 @@ class Statement:
             return like if device is None else _placed(node, name, device)
         if library == "torch" and called == "load":
             told = len(node.args) > 1 or any(each.arg == "map_location" for each in node.keywords)
-            return Written(name, "unknown") if told else Written(name, "loaded", _text(node), node.lineno)
-        if library in _FUNCTIONAL or (library == "torch" and called in _OF_TENSORS | _JOINS):
+            return Written(name, "unknown") if told else Written(name, "loaded", text_of(node), node.lineno)
+        if library in _FUNCTIONAL or (library == "torch" and called in OF_TENSORS | _JOINS):
             parts = [each for each in node.args if not isinstance(each, ast.Starred)]
             return self._first(parts[:1] if library == "torch" else parts, name, before, deep)
         return Written(name, "unknown")
@@ -245,7 +232,7 @@ class Statement:
             number = node.args[0] if node.args else None
             known = number is None or isinstance(number, ast.Constant)
             ordinal = f":{number.value!r}" if isinstance(number, ast.Constant) else ""
-            written = Written(name, "literal", _text(node), node.lineno, device=f"{called}{ordinal}")
+            written = Written(name, "literal", text_of(node), node.lineno, device=f"{called}{ordinal}")
             return written if known else Written(name, "unknown")
         if called == "to":
             target = device or (node.args[0] if node.args else None)
@@ -254,7 +241,7 @@ class Statement:
             return self._trace(of, name, before, deep - 1)
         if called in _NEW and device is not None:
             return _placed(node, name, device)
-        if called in _OF_TENSORS | _NEW:
+        if called in OF_TENSORS | _NEW:
             return self._trace(of, name, before, deep - 1)
         return Written(name, "unknown")
 
@@ -361,232 +348,11 @@ def _operands_of_call(node: ast.Call, function: ast.expr) -> Iterator[tuple[ast.
     if isinstance(function, ast.Attribute) and function.attr in _NUMBERS:
         return
     if isinstance(function, ast.Attribute) and not isinstance(function.value, ast.Name):
-        yield from operands_of(function.value, function.attr if _of_self(function.value) else "")
+        yield from operands_of(function.value, function.attr if of_self(function.value) else "")
     elif isinstance(function, ast.Attribute):
         yield from operands_of(function.value)
     for each in (*node.args, *(each.value for each in node.keywords if each.arg not in _NO_OPERANDS)):
         yield from operands_of(each)
-
-
-def _of_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """What a function does with its names."""
-
-    branches: dict[int, _Branch]
-    bindings: dict[str, list[_Binding]]
-    clouded: frozenset[str]
-    """Names that get values in other ways than by an assignment of their own."""
-    leaves: frozenset[tuple[int, str]]
-    """Parts of statements that end by leaving the function, or the turn of a loop."""
-    layers: frozenset[str]
-    """Targets of loops over what the object keeps."""
-
-
-@lru_cache(maxsize=256)
-def _facts_of(function: Function) -> _Facts:
-    branches: dict[int, _Branch] = {}
-    bindings: dict[str, list[_Binding]] = {}
-    tests: dict[int, ast.expr] = {}
-    leaves: set[tuple[int, str]] = set()
-    layers: set[str] = set()
-    waiting: list[tuple[Sequence[ast.stmt], _Branch]] = [(function.body, ())]
-    while waiting:
-        body, branch = waiting.pop()
-        if branch and body and isinstance(body[-1], _ENDS):
-            leaves.add(branch[-1])
-        for node in body:
-            branches[id(node)] = branch
-            if isinstance(node, ast.If):
-                tests[id(node)] = node.test
-            if isinstance(node, ast.For) and any(map(_of_self, _expressions(node.iter))):
-                layers |= {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
-            for name, value in _values(node):
-                default = any(
-                    part == "body" and test in tests and _is_none(tests[test], name) for test, part in branch
-                )
-                bindings.setdefault(name, []).append(_Binding(node.lineno, value, branch, default))
-            waiting += _parts(node, branch)
-    return _Facts(branches, bindings, _clouded(function), frozenset(leaves), frozenset(layers))
-
-
-def _expressions(node: ast.expr) -> Iterator[ast.expr]:
-    return (each for each in ast.walk(node) if isinstance(each, ast.expr))
-
-
-def _parts(node: ast.stmt, branch: _Branch) -> Iterator[tuple[Sequence[ast.stmt], _Branch]]:
-    """The bodies inside of a statement; those of functions and classes in it are their own."""
-    match node:
-        case ast.If(body=body, orelse=orelse):
-            yield body, (*branch, (id(node), "body"))
-            yield orelse, (*branch, (id(node), "orelse"))
-        case ast.Try() | ast.TryStar():
-            yield [*node.body, *node.orelse], (*branch, (id(node), "body"))
-            for number, handler in enumerate(node.handlers):
-                yield handler.body, (*branch, (id(node), f"handler {number}"))
-            yield node.finalbody, branch
-        case ast.Match(cases=cases):
-            for number, case in enumerate(cases):
-                yield case.body, (*branch, (id(node), f"case {number}"))
-        case ast.For() | ast.AsyncFor() | ast.While():
-            yield [*node.body, *node.orelse], branch
-        case ast.With(body=body) | ast.AsyncWith(body=body):
-            yield body, branch
-
-
-def _clouded(function: Function) -> frozenset[str]:
-    names: set[str] = set()
-    for node in ast.walk(function):
-        match node:
-            case (
-                ast.NamedExpr(target=ast.Name(id=name))
-                | ast.AugAssign(target=ast.Subscript(value=ast.Name(id=name)))
-            ):
-                names.add(name)
-            case ast.Global(names=told) | ast.Nonlocal(names=told):
-                names.update(told)
-            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                names.update((each.asname or each.name).partition(".")[0] for each in aliases)
-            case (
-                ast.MatchAs(name=str(name))
-                | ast.MatchStar(name=str(name))
-                | ast.ExceptHandler(name=str(name))
-            ):
-                names.add(name)
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                names.update(() if node is function else {name})
-            case ast.comprehension(target=target):
-                names.update(each.id for each in ast.walk(target) if isinstance(each, ast.Name))
-            case ast.Assign(targets=targets):
-                names.update(filter(None, map(_changed_within, targets)))
-            case ast.Delete(targets=targets):
-                names.update(each.id for each in targets if isinstance(each, ast.Name))
-    return frozenset(names)
-
-
-def _changed_within(target: ast.expr) -> str | None:
-    """The name whose entry or attribute an assignment sets: `d["x"] = ...`, `m.data = ...`."""
-    match target:
-        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str())):
-            return name
-        case ast.Attribute(value=ast.Name(id=name)) if name not in OWN:
-            return name
-    return None
-
-
-def _values(node: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
-    """The names that a statement sets, each with its value; None where no expression of its own writes it."""
-    match node:
-        case ast.Assign(targets=targets, value=value):
-            for target in targets:
-                yield from _in_target(target, value)
-        case ast.AnnAssign(target=ast.Name(id=name), value=value) if value is not None:
-            yield name, value
-        case ast.For(target=target) | ast.AsyncFor(target=target):
-            yield from _in_target(target, None)
-        case ast.With(items=items) | ast.AsyncWith(items=items):
-            for item in items:
-                if item.optional_vars is not None:
-                    yield from _in_target(item.optional_vars, None)
-
-
-def _in_target(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
-    match target:
-        case ast.Name(id=name):
-            yield name, value
-        case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            values: list[ast.expr | None] = [_part_of(value)] * len(parts)
-            if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(parts):
-                values = [*value.elts]
-            for part, own in zip(parts, values, strict=True):
-                yield from _in_target(part, own)
-        case ast.Starred(value=inner):
-            yield from _in_target(inner, None)
-
-
-def _part_of(value: ast.expr | None) -> ast.expr | None:
-    """A value that is taken apart, where each part is on its device."""
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-        own = _text(value.func.value) == "self"
-        return value if own or value.func.attr in _OF_TENSORS else None
-    return None
-
-
-def _is_none(test: ast.expr, name: str) -> bool:
-    """Whether a test asks if a name holds None."""
-    match test:
-        case ast.Compare(left=ast.Name(id=found), ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
-            return found == name
-        case ast.BoolOp(op=ast.And(), values=values):
-            return any(_is_none(each, name) for each in values)
-    return False
-
-
-@lru_cache(maxsize=64)
-def _kept_by(owner: ast.ClassDef) -> tuple[dict[str, list[ast.expr | None]], dict[str, Written]]:
-    """By attribute, the values that a class assigns to it, None for one that is no expression of its own; and
-    the parameters and buffers that it registers.
-    """
-    kept: dict[str, list[ast.expr | None]] = {}
-    registered: dict[str, Written] = {}
-    registers: dict[str, Origin] = {"register_buffer": "buffer", "register_parameter": "parameter"}
-    for node in ast.walk(owner):
-        match node:
-            case ast.Call() if called_name(node) in registers:
-                named = [*node.args[:1], *(each.value for each in node.keywords if each.arg == "name")]
-                if named and isinstance(named[0], ast.Constant):
-                    origin = registers[called_name(node)]
-                    registered[str(named[0].value)] = Written("", origin, _text(node), node.lineno)
-            case ast.Assign(targets=targets, value=value):
-                for target in targets:
-                    plain = isinstance(target, ast.Attribute)
-                    for each in ast.walk(target):
-                        if (
-                            isinstance(each, ast.Attribute)
-                            and _of_self(each)
-                            and isinstance(each.ctx, ast.Store)
-                        ):
-                            kept.setdefault(each.attr, []).append(value if plain else None)
-            case ast.AnnAssign(target=ast.Attribute() as target, value=value) if _of_self(target):
-                kept.setdefault(target.attr, []).append(value)
-    return kept, registered
-
-
-def _use(owner: ast.ClassDef, attribute: str, function: Function) -> Use | None:
-    """What a class does with an attribute beside reading it."""
-    calls = {called_name(each) for each in ast.walk(function) if isinstance(each, ast.Call)}
-    if {"cos", "sin"} <= calls or "polar" in calls:
-        return "angles"
-    own = f"self.{attribute}"
-    later = (each for each in owner.body if getattr(each, "name", "") != "__init__")
-    for node in (part for each in later for part in ast.walk(each)):
-        match node:
-            case ast.AugAssign(target=ast.Attribute() as target) if _text(target) == own:
-                return "sum"
-            case ast.Assign(targets=[ast.Attribute() as target], value=ast.BinOp(left=left)):
-                if _text(target) == own == _text(left):
-                    return "sum"
-            case ast.Assign(targets=[ast.Subscript(value=inner)]) if _is_of(inner, own):
-                return "state"
-            case ast.Call(func=ast.Attribute(value=inner, attr="add_" | "index_add_" | "scatter_add_")):
-                if _is_of(inner, own):
-                    return "sum"
-            case ast.Call(func=ast.Attribute(value=inner, attr="copy_" | "index_copy_" | "scatter_")):
-                if _is_of(inner, own):
-                    return "state"
-    return None
-
-
-def _is_of(node: ast.expr, own: str) -> bool:
-    """Whether an expression is an attribute, or an element of it."""
-    return _text(node) == own or _text(node).startswith((f"{own}[", f"{own}."))
-
-
-def _none(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _made(node: ast.Call, name: str, device: ast.expr | None, numpy: bool) -> Written:
@@ -595,28 +361,28 @@ def _made(node: ast.Call, name: str, device: ast.expr | None, numpy: bool) -> Wr
         node.args[0] if node.args else None, ast.List | ast.Tuple | ast.ListComp
     ):
         return Written(name, "unknown") if device is None else _placed(node, name, device)
-    if device is None or _none(device):
-        return Written(name, "host" if numpy else "made", _text(node), node.lineno)
+    if device is None or is_none(device):
+        return Written(name, "host" if numpy else "made", text_of(node), node.lineno)
     return _placed(node, name, device)
 
 
 def _placed(node: ast.Call, name: str, device: ast.expr) -> Written:
     """A tensor whose device an expression says."""
-    text = _text(device)
+    text = text_of(device)
     if isinstance(device, ast.Call) and text.startswith("torch.device(") and len(device.args) == 1:
         device = device.args[0]
     if isinstance(device, ast.Constant) and isinstance(device.value, str):
-        return Written(name, "literal", _text(node), node.lineno, device=device.value)
+        return Written(name, "literal", text_of(node), node.lineno, device=device.value)
     if isinstance(device, ast.Constant) and isinstance(device.value, int):
-        return Written(name, "literal", _text(node), node.lineno, device=f"cuda:{device.value}")
+        return Written(name, "literal", text_of(node), node.lineno, device=f"cuda:{device.value}")
     if text.endswith(".device") or text == "device":
-        return Written(name, "like", _text(node), node.lineno, device=text)
+        return Written(name, "like", text_of(node), node.lineno, device=text)
     return Written(name, "unknown")
 
 
 def _kind_of_number(target: ast.expr) -> bool:
     """Whether what `.to` is given is a type of numbers, and no device."""
-    text = _text(target)
+    text = text_of(target)
     return (
         text.endswith("dtype")
         or text.startswith(("torch.float", "torch.bfloat", "torch.int", "torch.long"))
@@ -624,31 +390,9 @@ def _kind_of_number(target: ast.expr) -> bool:
     )
 
 
-def called_name(node: ast.Call) -> str:
-    """The name that a call calls, without what stands before it."""
-    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-
-
 def _module(node: ast.expr) -> bool:
     """Whether an expression is a module that offers functions on tensors."""
-    return isinstance(node, ast.Name | ast.Attribute) and _text(node) in _MODULES
-
-
-def _text(node: ast.AST) -> str:
-    text = ast.unparse(node)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
-
-
-def parameters_of(function: Function) -> list[str]:
-    """The names of a function's parameters, in their order, without those that collect the rest."""
-    arguments = function.args
-    return [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-
-
-def hands_on(function: Function, name: str) -> bool:
-    """Whether a function leaves a name as it got it."""
-    facts = _facts_of(function)
-    return name not in facts.clouded and name not in facts.bindings
+    return isinstance(node, ast.Name | ast.Attribute) and text_of(node) in _MODULES
 
 
 def runs_a_module(call: ast.Call) -> bool:
@@ -656,5 +400,5 @@ def runs_a_module(call: ast.Call) -> bool:
     name = called_name(call)
     if isinstance(call.func, ast.Attribute) and _module(call.func.value):
         return False
-    known = FACTORIES | _OF_TENSORS | _OF_PYTHON | _NUMBERS | {"to", "cuda", "cpu"}
+    known = FACTORIES | OF_TENSORS | _OF_PYTHON | _NUMBERS | {"to", "cuda", "cpu"}
     return name not in known and not name[:1].isupper()
