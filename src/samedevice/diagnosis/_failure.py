@@ -11,7 +11,7 @@ from samedevice.device_rules import on_host
 from samedevice.events import Decision, Event, EventKind, Operand, Place, Placement, Running, on_accelerator
 from samedevice.messages import short_operator
 from samedevice.provenance.dispatch import mapped
-from samedevice.provenance.flow import Flow, Root, calls_in_function
+from samedevice.provenance.flow import CHOSEN, Flow, Root, calls_in_function
 from samedevice.provenance.named_devices import (
     WRITES_ANEW,
     given_once,
@@ -40,7 +40,6 @@ _COUNTS = frozenset(
     "add sub maximum minimum fmax fmin logical_or logical_and scatter_add scatter_reduce index_add".split()
 )
 """Operators that count something into a statistic."""
-_CHOSEN = frozenset(("argmax", "multinomial", "topk", "sort", "sample"))
 
 
 def _line(place: Place | None) -> tuple[str, int, str] | None:
@@ -605,7 +604,7 @@ class Failure:
     @cached_property
     def chooses_a_token(self) -> bool:
         """Whether a next token is chosen from what the failing statement computes, or ends the choosing."""
-        return self.flow.feeds(_CHOSEN)
+        return self.flow.feeds(CHOSEN)
 
     def beside_a_layer(self, operand: Operand) -> bool:
         """Whether a weight, or what a layer computed, meets it on its own device."""
@@ -812,6 +811,18 @@ class Failure:
             and bool(away)
             and all(other.device == "cpu" and not other.role for other in away)
         )
+
+    def kept_by_the_model(self, operand: Operand) -> bool:
+        """Whether a running module keeps it since it was built where nothing that moves the module looks: in a
+        plain object, a list or a function of its own.
+        """
+        newest = operand.decision
+        if operand.kept_within is None or operand.holder is not None or newest is None:
+            return False
+        if newest.kind == "hook" or self.activation(operand) or self.is_kept(operand):
+            return False
+        last = max((each.last for each in self.placements), default=0)
+        return newest.order < last or newest.kind == "placed"
 
     def placed_by_user(self, operand: Operand) -> bool:
         """Whether the operand's last move, or else its birth, is in the user's own script.

@@ -40,10 +40,23 @@ def _needed_on(event: Event, later: Iterable[Event]) -> str | None:
 
 
 def _met_before(event: Event, operand: Operand) -> bool:
-    """Whether it is an operand of the refused statement, met once more: `d` in `h - (h @ d) * d`."""
-    return operand.local is not None and any(
-        (each.local, each.decision) == (operand.local, operand.decision) for each in event.operands
+    """Whether it is an operand of the refused statement, met once more, as `d` in `h - (h @ d) * d`, or another
+    part of the same weight: `h * scale + shift` of one table.
+    """
+    newest = operand.decision
+    return any(
+        (operand.local is not None and (each.local, each.decision) == (operand.local, newest))
+        or (_of_one_weight(each, operand) and each.device == operand.device)
+        for each in event.operands
     )
+
+
+def _of_one_weight(one: Operand, other: Operand) -> bool:
+    """Whether both were computed from the same weight, and none is that weight itself."""
+    first, second = one.decision, other.decision
+    if first is None or second is None or first.order != second.order or not first.order:
+        return False
+    return first.kind == "placed" and first.inherited and second.inherited and not one.role
 
 
 def _has_a_place(event: Event, operand: Operand) -> bool:

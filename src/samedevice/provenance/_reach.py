@@ -45,9 +45,9 @@ def parts_held(value: Any) -> list[Any]:
     if issubclass(kind, (torch.Tensor, torch.nn.Module, type)):
         return []
     if issubclass(kind, Mapping):
-        return list(islice(value.values(), _MOST_PARTS))
-    parts = value if issubclass(kind, (list, tuple)) else _attributes(value).values()
-    return list(islice(parts, _MOST_PARTS))
+        return list(islice((*value.values(), *_attributes(value).values()), _MOST_PARTS))
+    items = value if issubclass(kind, (list, tuple)) else ()
+    return list(islice((*items, *_attributes(value).values()), _MOST_PARTS))
 
 
 def _attributes(value: Any) -> Mapping[str, Any]:

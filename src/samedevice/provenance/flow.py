@@ -31,6 +31,12 @@ from samedevice.provenance.syntax import Function, function_around, function_at,
 from samedevice.provenance.written import written
 
 RootKind = Literal["argument", "item", "made", "attribute", "again"]
+CHOSEN = frozenset(("argmax", "multinomial", "topk", "sort", "sample"))
+"""How one of several is chosen by their scores."""
+_PUTS = frozenset(
+    ("masked_scatter", "where", "index_put", "scatter", "index_copy", "masked_fill", "index_add", "scatter_add")
+)
+"""How something is put into some places of a tensor."""
 _OF_MODULES = frozenset(
     ("to", "cuda", "cpu", "float", "half", "double", "bfloat16", "type", "to_empty", "forward")
 )
@@ -378,6 +384,33 @@ class Flow:
             node, depth = above[0]
         return False
 
+    def chooses_within(self, name: str) -> bool:
+        """Whether a function of that name, or one that it called and that still runs, chooses one of several."""
+        depths = [n for n, frame in enumerate(self._frames) if frame.place.function == name]
+        inside = self._frames[: max(depths) + 1] if depths else []
+        return any(
+            isinstance(node, ast.Attribute) and node.attr in CHOSEN
+            for frame in inside
+            for node in (ast.walk(frame.function) if frame.function is not None else ())
+        )
+
+    def puts_into_places(self) -> bool:
+        """Whether the failing statement puts its result into some places of a tensor: `x[mask] += y`, or in a
+        call that does so.
+        """
+        if not self._frames:
+            return False
+        match self._frames[0].statement:
+            case ast.Assign(targets=[ast.Subscript()]) | ast.AugAssign(target=ast.Subscript()):
+                return True
+        return any(
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr.rstrip("_") in _PUTS
+            and any(each is self._frames[0].call for each in ast.walk(node))
+            for node in expressions_of(self._frames[0].statement)
+        )
+
     def rules_out(self) -> bool:
         """Whether a function on the stack puts minus infinity somewhere, which no softmax ever chooses."""
         return any(
@@ -438,9 +471,9 @@ class Flow:
         if depth + 1 >= len(self._frames):
             return None
         function, caller = self._frames[depth].function, self._frames[depth + 1]
-        while (given := _given(name, function, caller.call)) is None:
+        while (given := _given(name, function, caller.call)) is None or _is_all_given(given, caller):
             if not _passes_on(caller) or depth + 2 >= len(self._frames):
-                return None
+                return None if given is None else (given, depth + 1)
             depth += 1  # a wrapper, which hands on whatever it got
             caller = self._frames[depth + 1]
         return given, depth + 1
@@ -565,6 +598,8 @@ class _Walk:
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self.seen: set[tuple[int, str, int]] = set()
+        self.known: dict[tuple[int, str, int], set[Root]] = {}
+        """What a name was found to come from: a second time it comes from the same."""
         self.turned = False
         """Whether a name had its value from an earlier turn of a loop."""
 
@@ -608,8 +643,8 @@ class _Walk:
             owner = call.func.value
             if not _of_self(owner) or (isinstance(owner, ast.Attribute) and not found):
                 found |= self.of(owner, here, bound)
-        elif not isinstance(call.func, ast.Name):
-            found |= self.of(call.func, here, bound)
+        elif not isinstance(call.func, ast.Name) and not (found and isinstance(call.func, ast.Call)):
+            found |= self.of(call.func, here, bound)  # no tensor is what `self.layer()(x)` calls
         return found or {here.root("made", call)}
 
     def of_name(self, name: str, here: _At) -> set[Root]:
@@ -618,9 +653,16 @@ class _Walk:
         if name in _imported(frame.place.file):
             return set()
         key = (here.depth, name, id(here.statement))
+        if key in self.known:
+            return self.known[key]
         if key in self.seen:
             return {here.root("again", frame.statement, name)}
         self.seen.add(key)
+        found = self.known[key] = self.looked_up(name, here, frame)
+        return found
+
+    def looked_up(self, name: str, here: _At, frame: _Frame) -> set[Root]:
+        """What a name of a frame comes from, asked for the first time."""
         given = list(reaching(name, frame.scope, here.statement))
         start = getattr(here.statement, "lineno", None)
         if start is not None and any(
@@ -721,7 +763,9 @@ def _given(name: str, function: Function | None, call: ast.expr) -> ast.expr | N
         if keyword.arg == name:
             return keyword.value
     positions = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
-    if positions[:1] in (["self"], ["cls"]):
+    first = call.args[0] if call.args else None
+    whole = isinstance(first, ast.Name) and [first.id] == positions[:1]
+    if positions[:1] in (["self"], ["cls"]) and not whole:  # else a function, which gets its object as well
         positions = positions[1:]
     if name not in positions:
         return None
@@ -741,6 +785,12 @@ def _passes_on(frame: _Frame) -> bool:
     doubled = [each.value for each in frame.call.keywords if each.arg is None]
     given = {each.id for each in (*starred, *doubled) if isinstance(each, ast.Name)}
     return bool(given & {each.arg for each in (own.vararg, own.kwarg) if each is not None})
+
+
+def _is_all_given(given: ast.expr, frame: _Frame) -> bool:
+    """Whether it stands for all that a function was called with: `args` of `*args`."""
+    own = frame.function.args.vararg if frame.function is not None else None
+    return own is not None and isinstance(given, ast.Name) and given.id == own.arg
 
 
 def _parameters(function: Function) -> set[str]:

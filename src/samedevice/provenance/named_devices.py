@@ -55,11 +55,12 @@ def by_table(place: Place) -> bool:
 
 def writes_gpu(place: Place) -> bool:
     """Whether the function around a place, or one of the same file that it calls, writes `cuda` without a
-    number.
+    number, or takes the type of a device and leaves its number away; or what gave the attribute of its object
+    that names the device there its value.
     """
     function = function_at(place.file, place.line)
     module = module_of(place.file)
-    called = {
+    names = {
         each.func.attr if isinstance(each.func, ast.Attribute) else each.func.id
         for each in (_nodes(function) if function is not None else ())
         if isinstance(each, ast.Call) and isinstance(each.func, (ast.Attribute, ast.Name))
@@ -67,15 +68,32 @@ def writes_gpu(place: Place) -> bool:
     helpers = [
         each
         for each in (_nodes(module) if module is not None else ())
-        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.name in called
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.name in names
     ]
-    return any(
-        isinstance(node, ast.Constant) and node.value == "cuda"
+    inside = [
+        node
         for each in (function, *helpers)
         if each is not None
         for part in each.body
         for node in _nodes(part)
-    )
+    ]
+    call = _call(place)
+    named = _named(call) if call is not None else None
+    for each in _nodes(named) if isinstance(named, ast.expr) else ():
+        if isinstance(each, ast.Attribute) and ast.unparse(each.value) == "self":
+            inside += _nodes(_attribute_given(each.attr, place) or _NOTHING)
+    called = {id(node.func) for node in inside if isinstance(node, ast.Call)}
+    return any(id(node) not in called and _without_number(node) for node in inside)
+
+
+def _without_number(node: ast.AST) -> bool:
+    """Whether a node says `cuda` alone, or takes from a device what stands before its number."""
+    match node:
+        case ast.Constant(value="cuda") | ast.Attribute(attr="type", ctx=ast.Load()):
+            return True
+        case ast.Call(func=ast.Attribute(attr="split" | "partition"), args=[ast.Constant(value=":"), *_]):
+            return True
+    return False
 
 
 def _from_table(device: ast.expr, scope: ast.AST, depth: int) -> bool:

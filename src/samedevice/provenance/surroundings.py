@@ -14,10 +14,10 @@ import linecache
 import os
 import re
 import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from types import CodeType, FrameType
+from functools import lru_cache, partial
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -51,6 +51,9 @@ _FRAMES_LIMIT = 40
 _ITEMS_LIMIT = 400
 _DEPTH = 3
 _HELD_LIMIT = 6
+_OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
+_MOST_PARTS = 4000
+_DEEPEST_PART = 6
 
 
 def versions() -> dict[str, str]:
@@ -457,6 +460,51 @@ def keeper(name: str | None, frames: Sequence[FrameType]) -> str | None:
         if isinstance(held.get(attribute), torch.Tensor):
             return type(module).__name__
     return None
+
+
+def kept_within(modules: Sequence[torch.nn.Module]) -> dict[int, str]:
+    """The tensors that the parts of modules keep where nothing that moves a module looks, and the classes of
+    these parts: in plain objects, lists and functions that they hold, and in modules that are no parts.
+    """
+    registered = {id(part) for root in modules for part in root.modules()}
+    found: dict[int, str] = {}
+    seen: set[int] = set()
+    waiting = deque(
+        (value, type(part).__name__, 0)
+        for root in reversed(modules)
+        for part in root.modules()
+        for name, value in list(vars(part).items())
+        if name not in _OF_EVERY_MODULE
+    )
+    while waiting and len(seen) < _MOST_PARTS:
+        value, kind, depth = waiting.popleft()
+        if id(value) in seen or id(value) in registered:
+            continue
+        seen.add(id(value))
+        if issubclass(type(value), torch.nn.Module):
+            held: Iterable[Any] = (*value.parameters(), *value.buffers())
+            for each in held:
+                found.setdefault(identity(each), kind)
+        elif issubclass(type(value), torch.Tensor):
+            if depth:  # else a plain attribute, which `keeper` knows
+                found.setdefault(identity(value), kind)
+        elif depth < _DEEPEST_PART:
+            waiting.extend((part, kind, depth + 1) for part in (*parts_held(value), *_enclosed(value)))
+    return found
+
+
+def _enclosed(value: Any) -> Iterator[Any]:
+    """What a function of a program holds: of the function around it, its object, arguments given before."""
+    if isinstance(value, partial):
+        yield from (value.func, *value.args, *value.keywords.values())
+    elif isinstance(value, MethodType):
+        yield value.__self__
+    elif isinstance(value, FunctionType):
+        for cell in value.__closure__ or ():
+            try:
+                yield cell.cell_contents
+            except ValueError:  # not bound yet
+                continue
 
 
 def _attributes(owner: Any) -> Iterator[tuple[str, Any]]:

@@ -147,6 +147,9 @@ def _in_the_model(failure: Failure, layers: list[Operand]) -> Hint | None:
     summed = failure.op.startswith("add") and len({each.device for each in layers}) > 1
     if not summed or failure.weights:
         return None
+    apart = any(failure.related(layers[0], each) is False for each in layers[1:])
+    if apart and failure.flow.puts_into_places():
+        return None  # what comes from another input, for some places of this one
     odd = _fresh(failure, layers)
     return None if odd is None else Hint(6.4, _two_parts(failure, layers), odd.name)
 

@@ -189,11 +189,20 @@ def _set_by_the_step(failure: Failure) -> Hint | None:
 
 
 def _of_before(failure: Failure) -> Hint | None:
-    """What the model computed before it was moved, and somebody kept for its next call."""
-    for state in failure.plain if failure.in_model else ():
+    """What the model computed before it was moved, and somebody kept for its next call; where all of its
+    weights are on the host, these left.
+    """
+    model = failure.event.running[-1] if failure.event.running else None
+    gone = model is not None and set(model.below) == {"cpu"} and any(map(_sent_to_host, failure.weights))
+    for state in failure.plain if failure.in_model and not gone else ():
         if failure.activation(state) and failure.of_before(state) and not failure.gradient(state):
             return _kept(7.2, failure, state, state)
     return None
+
+
+def _sent_to_host(weight: Operand) -> bool:
+    steps = weight.lineage
+    return len(steps) > 1 and weight.device == "cpu" and on_accelerator(steps[1].device)
 
 
 def _scores(failure: Failure) -> Hint | None:

@@ -140,7 +140,7 @@ def _handed_in(failure: Failure) -> Hint | None:
             continue
         if failure.two_gpus and operand.device == failure.entry:
             continue  # where the hook of the whole model wants it
-        if failure.taken_by_a_layer(operand):
+        if failure.taken_by_a_layer(operand) or any(map(failure.kept_by_the_model, away)):
             continue
         placed = Phrase("because.placed-by-user", operand=argument, device=operand.device)
         if operand.lineage or failure.placed_by_user(operand):

@@ -121,9 +121,12 @@ def _of_no_layer(failure: Failure, decision: Decision) -> bool:
 
 
 def _in_generate(failure: Failure, operand: Operand) -> bool:
-    """Whether `generate` of the model runs, and the operand was not handed to it by itself."""
+    """Whether `generate` of the model runs, or another one that chooses tokens, and the operand was not handed
+    to it by itself.
+    """
     given = (operand.argument or "").isidentifier() and operand.from_argument is not None
-    return any(place.function == "generate" for place in failure.event.stack) and not given
+    runs = any(place.function == "generate" for place in failure.event.stack)
+    return runs and not given and (bool(failure.event.running) or failure.flow.chooses_within("generate"))
 
 
 def _chosen_by(failure: Failure, others: list[Operand]) -> bool:

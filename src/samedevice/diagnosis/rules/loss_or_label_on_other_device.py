@@ -134,6 +134,8 @@ def _beside_the_model(failure: Failure) -> Hint | None:
             continue
         if failure.event.running and failure.from_attribute(label):
             continue  # a part of what computes
+        if label.decision is not None and label.decision.kind == "created" and label.decision.name:
+            continue  # a weight or table of a module
         if failure.feeds_backward or (compared and failure.born(label) is not None):
             phrase = Phrase("rules.loss-or-label-on-other-device.label", operand=failure.written(label))
             return Hint(

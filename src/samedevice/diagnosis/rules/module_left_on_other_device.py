@@ -84,7 +84,7 @@ def _detect(failure: Failure) -> Hint | None:
         return Hint(7, reason, stale.name if stale is not None else None) if stale is not None else None
     if (copy := _copy_left(failure)) is not None:
         return copy
-    looks = (_beside_its_own, _never_placed, _whole_model, _behind_a_dispatched_part)
+    looks = (_beside_its_own, _never_placed, _whole_model, _behind_a_dispatched_part, _of_an_object)
     if (unplaced := next((hint for look in looks if (hint := look(failure)) is not None), None)) is not None:
         return unplaced
     left = [each for each in _largest_first(failure.weights) if each.device == "cpu"]
@@ -158,6 +158,22 @@ def _beside_its_own(failure: Failure) -> Hint | None:
         if made and any(each is not None and each.kind == "placed" for each in beside):
             name = Phrase("because.never-moved", operand=operand.parameter or operand.name)
             return Hint(7, name, operand.name)
+    return None
+
+
+def _of_an_object(failure: Failure) -> Hint | None:
+    """A weight or table of a module that an object of a package keeps: where no module runs, nothing placed
+    it.
+    """
+    if failure.in_model or failure.by_user(failure.event.at):
+        return None
+    for operand in _largest_first(failure.event.operands):
+        made = operand.decision
+        kept = made is not None and made.kind in ("created", "loaded") and made.name is not None
+        others = [each for each in failure.event.operands if each.device != operand.device]
+        there = bool(others) and all(on_accelerator(each.device) for each in others)
+        if kept and operand.device == "cpu" and there and not failure.handed_down(operand):
+            return Hint(7, Phrase("because.never-moved", operand=failure.written(operand)), operand.name)
     return None
 
 

@@ -55,6 +55,8 @@ def _detect(failure: Failure) -> Hint | None:
         return _not_run(8 if weights[0].hook else 6, weights[0]) if waits else None
     if failure.mismatch and (skipped := _skipped(failure)) is not None:
         return _not_run(8.2, skipped)
+    if failure.mismatch and (away := _between_calls(failure)) is not None:
+        return _not_run(8.2, away)
     brought = any(each.decision is not None and each.decision.kind == "hook" for each in failure.plain)
     for each in failure.event.operands if brought else ():
         if each.device == "meta" and failure.from_attribute(each):
@@ -104,6 +106,24 @@ def _skipped(failure: Failure) -> Operand | None:
         if each.device == "cpu" and each.decision is not None and each.decision.kind in ("created", "loaded")
     )
     return next(stayed, None) if sent_back and computed else None
+
+
+def _between_calls(failure: Failure) -> Operand | None:
+    """A weight that a package brings to a GPU for each call of the model and takes back after it, read by a
+    function that is no `forward`: no call runs.
+    """
+    if failure.flow.model_depth is not None:
+        return None
+    for weight in failure.weights:
+        back, *before = weight.lineage or (None,)
+        brought = before[0] if before else None
+        if back is None or brought is None or back.at is None or brought.at is None:
+            continue
+        taken = back.device == weight.device == "cpu" and back.kind in ("placed", "moved")
+        there = brought.kind in ("moved", "hook") and on_accelerator(brought.device)
+        if taken and there and brought.at.file == back.at.file and not failure.by_user(back.at):
+            return weight
+    return None
 
 
 def _not_run(weight: float, operand: Operand) -> Hint:

@@ -195,6 +195,16 @@ def _kept(failure: Failure) -> Hint | None:
     return None
 
 
+def _kept_within(failure: Failure) -> Hint | None:
+    """What the model was built with, and keeps in an object that is no module: it stayed where it was."""
+    for operand in failure.plain:
+        if _apart(failure, operand) and failure.kept_by_the_model(operand) and not operand.from_argument:
+            key = "rules.tensor-created-on-wrong-device.kept-within"
+            kept = Phrase(key, operand=failure.written(operand), module=operand.kept_within or "")
+            return Hint(6.3, kept, operand.name)
+    return None
+
+
 def _of_the_script(failure: Failure, operand: Operand) -> bool:
     """Whether the script made what the code of a package reads."""
     born = failure.born(operand)
@@ -330,6 +340,7 @@ _LOOKS = (
     _made_by_factory,
     _left_by_library,
     _kept,
+    _kept_within,
     _made_by_default,
     _computed,
     _buffer_made_anew,
@@ -431,6 +442,11 @@ RULE = Rule(
             "en": "{operand} is a plain attribute of {module}: .to() moves parameters and buffers, and "
             "leaves it where it was made",
             "zh": "{operand} 是 {module} 的普通属性：.to() 只移动参数和 buffer，它留在了创建时的设备上",
+        },
+        "kept-within": {
+            "en": "{operand} is kept in an object of {module} that is no module: .to() does not reach it, and "
+            "leaves it where it was made",
+            "zh": "{operand} 保存在 {module} 的一个非模块对象里：.to() 到不了那里，它留在了创建时的设备上",
         },
         "computed-from": {
             "en": "{operand} was computed from {source}, which was made without a device: {text}",

@@ -20,7 +20,16 @@ import torch.utils._device
 import torch.utils.dlpack
 
 from samedevice.runtime.patching import Constant, Entry, Patch, Row
-from samedevice.runtime.state import CPU, META, TorchDevice, aten, current_machine, is_virtual, this_thread
+from samedevice.runtime.state import (
+    CPU,
+    META,
+    TorchDevice,
+    aten,
+    current_machine,
+    is_virtual,
+    memory_of,
+    this_thread,
+)
 from samedevice.runtime.tensors.dlpack import Capsule
 
 torch.utils._device._device_constructors()  # Note [Real factories first]
@@ -188,6 +197,7 @@ def _from_data(original: Callable[..., Any]) -> Callable[..., Any]:
         device = kwargs.get("device")
         if device is None:
             device = _device_of_context() if isinstance(data, torch.Tensor) else _default_device()
+        unnumbered = kwargs.get("device") is not None and _without_number(device)
         if device is not None:  # C++ would ask a CUDA build which index `cuda` means
             kwargs["device"] = current_machine().device(device)
         if isinstance(data, (list, tuple)):
@@ -195,9 +205,19 @@ def _from_data(original: Callable[..., Any]) -> Callable[..., Any]:
             data = _numbers(data, scalars)
             if scalars and kwargs.get("dtype") is None and not args:
                 kwargs["dtype"] = functools.reduce(torch.promote_types, scalars)
-        return original(data, *args, **kwargs)
+        made = original(data, *args, **kwargs)
+        record = memory_of(made) if unnumbered and made is not data else None
+        if record is not None and record.decision is not None:
+            record.decision.without_index = True
+        return made
 
     return factory
+
+
+def _without_number(device: Any) -> bool:
+    """Whether a program says `cuda`, and not which."""
+    told = TorchDevice(device) if isinstance(device, str) else device
+    return isinstance(told, TorchDevice) and told.type == "cuda" and told.index is None
 
 
 def _as_tensor(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -213,7 +233,9 @@ def _as_tensor(original: Callable[..., Any]) -> Callable[..., Any]:
             or not kwargs.keys() <= {"dtype", "device"}
         ):
             return inner(data, *args, **kwargs)
-        return data.to(device=_wanted(data, kwargs.get("device")), dtype=kwargs.get("dtype"))
+        device = kwargs.get("device")
+        wanted = device if _without_number(device) else _wanted(data, device)
+        return data.to(device=wanted, dtype=kwargs.get("dtype"))
 
     return factory
 

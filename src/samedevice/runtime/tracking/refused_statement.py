@@ -24,6 +24,7 @@ from samedevice.provenance.surroundings import (
     gradients_reached,
     identity,
     keeper,
+    kept_within,
     modules_held,
     modules_in,
     modules_within,
@@ -69,6 +70,7 @@ def event_at(
         shared = _shared(held) if modules else {}
         spoken = Names(own)
         user = next((each for each in own if frames.of_user(each.f_code.co_filename)), None)
+        within = _kept_within(modules)
         at_user = spoken if user is None or user is own[0] else Names([user])
         around = _surroundings(modules)
         given = arguments_of(modules[-1], outwards(frame)) if modules else []
@@ -81,6 +83,7 @@ def event_at(
                 _operand(name, tensor, device, names, spoken, own, lineages, shared.get(key, ())),
                 at_user=at_user.local(key),
                 hook=owner_hook(modules or held, names.get(key, ())),
+                kept_within=None if key in names else within.get(key),
             )
             for (name, tensor, _), device in zip(named, devices, strict=True)
             for key in [identity(tensor)]
@@ -128,6 +131,14 @@ def _surroundings(modules: Sequence[torch.nn.Module]) -> tuple[tuple[Running, ..
         return running(modules, device_of), device_map(modules)
     except Exception:
         return (), {}
+
+
+def _kept_within(modules: Sequence[torch.nn.Module]) -> dict[int, str]:
+    """What a program keeps may refuse to be looked at; then nothing is known of it."""
+    try:
+        return kept_within(modules)
+    except Exception:
+        return {}
 
 
 def _place(frame: FrameType) -> Place:
