@@ -658,8 +658,10 @@ class Failure:
         if newest is None or newest.source != "tensor" or newest.inherited:
             return False
         beside = {each.local for each in self.event.operands if each is not operand}
+        said = newest.said or ""
+        of_model = said == "self" or ".parameters(" in said  # its first weight's, whatever stands beside
         return newest.said in beside or (
-            newest.at is not None and newest.at.function == self.event.at.function
+            not of_model and newest.at is not None and newest.at.function == self.event.at.function
         )
 
     def made_inside(self, operand: Operand) -> bool:
@@ -813,8 +815,8 @@ class Failure:
         )
 
     def kept_by_the_model(self, operand: Operand) -> bool:
-        """Whether a running module keeps it since it was built where nothing that moves the module looks: in a
-        plain object, a list or a function of its own.
+        """Whether a running module keeps it since it was built, and nothing that moves the module reaches it:
+        in a plain object, a list or a function of its own.
         """
         newest = operand.decision
         if operand.kept_within is None or operand.holder is not None or newest is None:

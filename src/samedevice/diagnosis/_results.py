@@ -40,8 +40,8 @@ def _needed_on(event: Event, later: Iterable[Event]) -> str | None:
 
 
 def _met_before(event: Event, operand: Operand) -> bool:
-    """Whether it is an operand of the refused statement, met once more, as `d` in `h - (h @ d) * d`, or another
-    part of the same weight: `h * scale + shift` of one table.
+    """Whether it is an operand of the refused statement, met once more, as `d` in `h - (h @ d) * d`, or
+    another part of the same weight: `h * scale + shift` of one table.
     """
     newest = operand.decision
     return any(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
@@ -34,7 +34,7 @@ RootKind = Literal["argument", "item", "made", "attribute", "again"]
 CHOSEN = frozenset(("argmax", "multinomial", "topk", "sort", "sample"))
 """How one of several is chosen by their scores."""
 _PUTS = frozenset(
-    ("masked_scatter", "where", "index_put", "scatter", "index_copy", "masked_fill", "index_add", "scatter_add")
+    "masked_scatter where index_put scatter index_copy masked_fill index_add scatter_add".split()
 )
 """How something is put into some places of a tensor."""
 _OF_MODULES = frozenset(
@@ -271,9 +271,14 @@ class Flow:
         )
 
     def reads_attribute(self, expression: str, attribute: str) -> bool:
-        """Whether an expression of the failing statement, or what its name was given, reads an attribute."""
+        """Whether an expression of the failing statement, or what its name was given, reads an attribute, and
+        does not call it: `torch.autograd.grad(...)` reads none.
+        """
+        nodes = list(self._read_by(expression))
+        called = _called(nodes)
         return any(
-            isinstance(each, ast.Attribute) and each.attr == attribute for each in self._read_by(expression)
+            isinstance(each, ast.Attribute) and each.attr == attribute and id(each) not in called
+            for each in nodes
         )
 
     def comes_from_attribute(self, expression: str, attribute: str) -> bool:
@@ -285,7 +290,12 @@ class Flow:
         waiting, seen = [node] if node is not None else [], set[str]()
         while waiting and frame is not None:
             each = waiting.pop()
-            if any(isinstance(part, ast.Attribute) and part.attr == attribute for part in ast.walk(each)):
+            nodes = list(ast.walk(each))
+            called = _called(nodes)
+            if any(
+                isinstance(part, ast.Attribute) and part.attr == attribute and id(part) not in called
+                for part in nodes
+            ):
                 return True
             for name in {*names_in(each)} - seen:
                 seen.add(name)
@@ -385,7 +395,7 @@ class Flow:
         return False
 
     def chooses_within(self, name: str) -> bool:
-        """Whether a function of that name, or one that it called and that still runs, chooses one of several."""
+        """Whether a function of that name, or one that it called and that still runs, chooses by scores."""
         depths = [n for n, frame in enumerate(self._frames) if frame.place.function == name]
         inside = self._frames[: max(depths) + 1] if depths else []
         return any(
@@ -819,6 +829,11 @@ def _begins_with(node: ast.expr) -> str | None:
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else None
+
+
+def _called(nodes: Iterable[ast.AST]) -> set[int]:
+    """What the calls among nodes call."""
+    return {id(each.func) for each in nodes if isinstance(each, ast.Call)}
 
 
 def _of_self(node: ast.expr) -> bool:

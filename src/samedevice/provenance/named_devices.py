@@ -178,8 +178,8 @@ def _told(node: ast.expr, place: Place, depth: int) -> Told:
             return "literal", text
         case ast.Constant():
             return "default", None
-        case ast.Call(func=ast.Name(id="device") | ast.Attribute(attr="device"), args=[first, *_]):
-            return _told(first, place, depth)[0], text
+        case ast.Call(func=ast.Name(id="device") | ast.Attribute(attr="device"), args=[*_, last]):
+            return _told(last, place, depth)[0], text  # the number, where there is one
         case ast.Attribute(attr="device", value=of):
             own = ast.unparse(of) in ("self", "cls") and depth < _DEEPEST
             given = _attribute_given("device", place) if own else None

@@ -121,8 +121,8 @@ def _of_no_layer(failure: Failure, decision: Decision) -> bool:
 
 
 def _in_generate(failure: Failure, operand: Operand) -> bool:
-    """Whether `generate` of the model runs, or another one that chooses tokens, and the operand was not handed
-    to it by itself.
+    """Whether `generate` of the model runs, or another one that chooses tokens, and the operand was not
+    handed to it by itself.
     """
     given = (operand.argument or "").isidentifier() and operand.from_argument is not None
     runs = any(place.function == "generate" for place in failure.event.stack)

@@ -72,7 +72,7 @@ def _detect(failure: Failure) -> Hint | None:
                 Phrase("rules.hard-coded-device.literal", operand=failure.written(operand), text=text[:60]),
                 operand.name,
             )
-    return _by_literal(failure) if failure.mismatch else None
+    return (_by_literal(failure) or _whole_model(failure)) if failure.mismatch else None
 
 
 def _by_literal(failure: Failure) -> Hint | None:
@@ -112,8 +112,26 @@ def _by_literal(failure: Failure) -> Hint | None:
             )
             handed = takes_arguments(newest.at) or _given_back(failure, operand, newest)
             own = handed and (not by_literals or nowhere) and not _made_by_mover(operand)
-            return Hint(7.1 if own else 4.4, said, operand.name)
+            return Hint((7.1 if mine else 8.1) if own else 4.4, said, operand.name)
     return None
+
+
+def _whole_model(failure: Failure) -> Hint | None:
+    """A package put all of a model on a GPU that it names itself, and the script its data on another one."""
+    model = failure.event.running[-1] if failure.event.running else None
+    if not failure.two_gpus or failure.dispatched or model is None or len(model.below) != 1:
+        return None
+    brought = [each for each in failure.plain if (each.device,) != model.below]
+    weight = next((each for each in failure.weights if (each.device,) == model.below), None)
+    placed = None if weight is None else weight.decision
+    if weight is None or placed is None or placed.kind != "placed" or not brought or placed.at is None:
+        return None
+    by_script = all(failure.decided_by_user(each) for each in brought)
+    named = placed.source in ("literal", "current-gpu") or writes_itself(placed)
+    if not by_script or not named or failure.by_user(placed.at):
+        return None
+    values = {"operand": weight.parameter or weight.name, "text": (placed.at.call or placed.at.code)[:60]}
+    return Hint(8.1, Phrase("rules.hard-coded-device.literal", **values), weight.name)
 
 
 def _given_back(failure: Failure, operand: Operand, decision: Decision) -> bool:

@@ -444,8 +444,8 @@ RULE = Rule(
             "zh": "{operand} 是 {module} 的普通属性：.to() 只移动参数和 buffer，它留在了创建时的设备上",
         },
         "kept-within": {
-            "en": "{operand} is kept in an object of {module} that is no module: .to() does not reach it, and "
-            "leaves it where it was made",
+            "en": "{operand} is kept in an object of {module} that is no module: .to() does not reach it, "
+            "and leaves it where it was made",
             "zh": "{operand} 保存在 {module} 的一个非模块对象里：.to() 到不了那里，它留在了创建时的设备上",
         },
         "computed-from": {
