@@ -4,10 +4,16 @@ round.
 
 from __future__ import annotations
 
+import shutil
+import sys
 import textwrap
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from test_diagnosis_fixes import findings_of
+
+from evidence.bugs import programs
 
 HEAD = "import torch\nfrom torch import nn\n"
 
@@ -318,3 +324,21 @@ def test_the_maker_of_the_mistake_is_named(name, tmp_path, monkeypatch):
     blamed = next(each for each in found.operands if each.name == found.guilty)
     assert found.cause in causes
     assert tensor in (blamed.local, blamed.parameter, blamed.argument)
+
+
+PACKAGES = sorted(path for path in (Path(__file__).parent / "packages").iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize("folder", PACKAGES, ids=lambda path: path.name)
+def test_the_cause_is_named_between_a_script_and_a_package(folder, tmp_path, monkeypatch):
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    shutil.copy(folder / "kit.py", packages)
+    script = Path(shutil.copy(folder / "script.py", tmp_path))
+    monkeypatch.syspath_prepend(str(packages))
+    monkeypatch.delitem(sys.modules, "kit", raising=False)
+    causes, guilty = programs.labels(script)
+    found = asdict(findings_of(script)[0])
+    monkeypatch.delitem(sys.modules, "kit", raising=False)
+    assert found["cause"] in causes
+    assert guilty == "?" or programs.is_named(found, guilty)

@@ -96,6 +96,38 @@ def function_around(module: ast.Module, line: int) -> Function | None:
     return found
 
 
+def runs_at_calls(file: str, function: str) -> bool:
+    """Whether a file registers a function as a hook of a module's calls, or one that calls it."""
+    module = module_of(file)
+    nodes = list(ast.walk(module)) if module is not None else []
+    hooks = {
+        given.attr if isinstance(given, ast.Attribute) else given.id
+        for node in nodes
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in _HOOKS
+        for given in node.args[:1]
+        if isinstance(given, (ast.Attribute, ast.Name))
+    }
+    inside = [
+        node
+        for each in nodes
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.name in hooks
+        for node in ast.walk(each)
+        if isinstance(node, ast.Call)
+    ]
+    called = {
+        node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+        for node in inside
+        if isinstance(node.func, (ast.Attribute, ast.Name))
+    }
+    return function in hooks | called
+
+
+_HOOKS = frozenset(("register_forward_hook", "register_forward_pre_hook"))
+"""How torch takes a function that runs at each call of a module."""
+
+
 def segment(lines: Sequence[str], node: ast.AST) -> str:
     """The source of a node in a file's lines, as `ast.get_source_segment` has it; that one splits the whole
     file anew for each node. Empty for a node without a place of its own.

@@ -44,6 +44,7 @@ from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, shown, sign
 from samedevice.events import Operand, on_accelerator
 from samedevice.messages import Phrase
+from samedevice.provenance.syntax import runs_at_calls
 
 
 def _detect(failure: Failure) -> Hint | None:
@@ -109,19 +110,19 @@ def _skipped(failure: Failure) -> Operand | None:
 
 
 def _between_calls(failure: Failure) -> Operand | None:
-    """A weight that a package brings to a GPU for each call of the model and takes back after it, read by a
-    function that is no `forward`: no call runs.
+    """A weight that a hook, or a package, brings to a GPU for each call of its module and takes back after
+    it, read where no such call runs: by a function that is no `forward`, say.
     """
-    if failure.flow.model_depth is not None:
-        return None
     for weight in failure.weights:
         back, *before = weight.lineage or (None,)
         brought = before[0] if before else None
         if back is None or brought is None or back.at is None or brought.at is None:
             continue
         taken = back.device == weight.device == "cpu" and back.kind in ("placed", "moved")
-        there = brought.kind in ("moved", "hook") and on_accelerator(brought.device)
-        if taken and there and brought.at.file == back.at.file and not failure.by_user(back.at):
+        if not taken or not on_accelerator(brought.device) or brought.at.file != back.at.file:
+            continue
+        by_package = brought.kind in ("moved", "hook") and not failure.by_user(back.at)
+        if (by_package and failure.flow.model_depth is None) or runs_at_calls(back.at.file, back.at.function):
             return weight
     return None
 

@@ -46,6 +46,7 @@ from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, sign, unless
 from samedevice.events import Decision, on_accelerator
 from samedevice.messages import Phrase
+from samedevice.provenance.syntax import runs_at_calls
 
 
 def _detect(failure: Failure) -> Hint | None:
@@ -64,10 +65,12 @@ def _detect(failure: Failure) -> Hint | None:
             each.kind == "placed" and on_accelerator(each.device) and (whole or _same_function(each, newest))
             for each in before
         )
-        if was_there and newest.at.function not in ("<module>", "__init__"):  # there it was made
+        at = newest.at
+        called_back = runs_at_calls(at.file, at.function)  # after each call of the module, and before its next
+        if was_there and not called_back and at.function not in ("<module>", "__init__"):  # there it was made
             operand = weight.parameter or weight.name
             key = "rules.weights-moved-away-by-manager.sent-away"
-            return Hint(8, Phrase(key, operand=operand, function=newest.at.function), weight.name)
+            return Hint(8, Phrase(key, operand=operand, function=at.function), weight.name)
     return None
 
 
