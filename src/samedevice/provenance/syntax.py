@@ -103,9 +103,7 @@ def runs_at_calls(file: str, function: str) -> bool:
     hooks = {
         given.attr if isinstance(given, ast.Attribute) else given.id
         for node in nodes
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in _HOOKS
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _HOOKS
         for given in node.args[:1]
         if isinstance(given, (ast.Attribute, ast.Name))
     }
