@@ -205,8 +205,8 @@ class Operand:
     where that module and another argument of the same call are elsewhere.
     """
     kept_within: str | None = None
-    """Class of the running module that keeps it in a plain object, a list or a function of its own, or in a
-    module that it did not register: nothing that moves the module reaches it.
+    """Class of the running module that keeps it in a plain attribute, object, list or function of its own, or
+    in a module that it did not register: nothing that moves the module reaches it.
     """
     hook: str | None = None
     """Of a parameter or buffer: where the hook of the module that owns it brings it for a call; None without

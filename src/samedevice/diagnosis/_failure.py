@@ -816,7 +816,7 @@ class Failure:
 
     def kept_by_the_model(self, operand: Operand) -> bool:
         """Whether a running module keeps it since it was built, and nothing that moves the module reaches it:
-        in a plain object, a list or a function of its own.
+        in a plain attribute, object, list or function of its own.
         """
         newest = operand.decision
         if operand.kept_within is None or operand.holder is not None or newest is None:

@@ -59,6 +59,8 @@ _HANDED_IN = frozenset(
     ("extra-input-on-wrong-device", "loss-or-label-on-other-device", "input-not-on-embedding-device")
 )
 """Causes that say that a caller left something behind."""
+_GIVEN_TO_A_CALL = _HANDED_IN - {"loss-or-label-on-other-device"}
+"""Of these, the ones of what each call is given: a model keeps weights of classes as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,8 @@ def weigh_event(failure: Failure) -> list[Weighed]:
             (hint.guilty if hint else None) or ""
         )
         if rule.name in _HANDED_IN and blamed is not None and failure.made_by_library(blamed):
+            continue
+        if rule.name in _GIVEN_TO_A_CALL and blamed is not None and failure.kept_by_the_model(blamed):
             continue
         if hint is not None:
             found.append(Weighed(rule, hint.weight, (hint.reason,), hint.certain, hint.guilty, hint.weight))

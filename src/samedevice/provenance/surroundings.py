@@ -464,13 +464,14 @@ def keeper(name: str | None, frames: Sequence[FrameType]) -> str | None:
 
 def kept_within(modules: Sequence[torch.nn.Module]) -> dict[int, str]:
     """The tensors that the parts of modules keep where nothing that moves a module looks, and the classes of
-    these parts: in plain objects, lists and functions that they hold, and in modules that are no parts.
+    these parts: in plain attributes, in objects, lists and functions that they hold, in modules that are no
+    parts.
     """
     registered = {id(part) for root in modules for part in root.modules()}
     found: dict[int, str] = {}
     seen: set[int] = set()
     waiting = deque(
-        (value, type(part).__name__, 0)
+        (value, type(part).__name__, 0)  # how far from the part
         for root in reversed(modules)
         for part in root.modules()
         for name, value in list(vars(part).items())
@@ -486,8 +487,7 @@ def kept_within(modules: Sequence[torch.nn.Module]) -> dict[int, str]:
             for each in held:
                 found.setdefault(identity(each), kind)
         elif issubclass(type(value), torch.Tensor):
-            if depth:  # else a plain attribute, which `keeper` knows
-                found.setdefault(identity(value), kind)
+            found.setdefault(identity(value), kind)
         elif depth < _DEEPEST_PART:
             waiting.extend((part, kind, depth + 1) for part in (*parts_held(value), *_enclosed(value)))
     return found

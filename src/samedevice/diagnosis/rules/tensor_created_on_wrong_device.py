@@ -196,7 +196,7 @@ def _kept(failure: Failure) -> Hint | None:
 
 
 def _kept_within(failure: Failure) -> Hint | None:
-    """What the model was built with, and keeps in an object that is no module: it stayed where it was."""
+    """What the model was built with and keeps, and nothing that moves it reaches: it stayed where it was."""
     for operand in failure.plain:
         if _apart(failure, operand) and failure.kept_by_the_model(operand) and not operand.from_argument:
             key = "rules.tensor-created-on-wrong-device.kept-within"
@@ -444,9 +444,9 @@ RULE = Rule(
             "zh": "{operand} 是 {module} 的普通属性：.to() 只移动参数和 buffer，它留在了创建时的设备上",
         },
         "kept-within": {
-            "en": "{operand} is kept in an object of {module} that is no module: .to() does not reach it, "
-            "and leaves it where it was made",
-            "zh": "{operand} 保存在 {module} 的一个非模块对象里：.to() 到不了那里，它留在了创建时的设备上",
+            "en": "{operand} is kept by {module} and is none of its parameters and buffers: .to() does not "
+            "reach it, and leaves it where it was made",
+            "zh": "{operand} 由 {module} 保存，但不是它的参数或 buffer：.to() 到不了那里，它留在了创建时的设备上",
         },
         "computed-from": {
             "en": "{operand} was computed from {source}, which was made without a device: {text}",
