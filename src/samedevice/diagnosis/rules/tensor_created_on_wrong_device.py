@@ -446,7 +446,7 @@ RULE = Rule(
         "kept-within": {
             "en": "{operand} is kept by {module} and is none of its parameters and buffers: .to() does not "
             "reach it, and leaves it where it was made",
-            "zh": "{operand} 由 {module} 保存，但不是它的参数或 buffer：.to() 到不了那里，它留在了创建时的设备上",
+            "zh": "{operand} 由 {module} 保存，却不是它的参数或 buffer：.to() 到不了它，它留在原处",
         },
         "computed-from": {
             "en": "{operand} was computed from {source}, which was made without a device: {text}",
