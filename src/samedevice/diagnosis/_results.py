@@ -52,11 +52,12 @@ def _met_before(event: Event, operand: Operand) -> bool:
 
 
 def _of_one_weight(one: Operand, other: Operand) -> bool:
-    """Whether both were computed from the same weight, and none is that weight itself."""
+    """Whether both were computed from the same table of a module's own, which is no layer's weight."""
     first, second = one.decision, other.decision
     if first is None or second is None or first.order != second.order or not first.order:
         return False
-    return first.kind == "placed" and first.inherited and second.inherited and not one.role
+    table = (first.name or "weight").rpartition(".")[2] not in ("weight", "bias")
+    return table and first.kind == "placed" and first.inherited and second.inherited and not one.role
 
 
 def _has_a_place(event: Event, operand: Operand) -> bool:
