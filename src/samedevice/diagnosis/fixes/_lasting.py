@@ -18,6 +18,7 @@ from pathlib import Path
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes._at_hand import device_at
+from samedevice.diagnosis.fixes._borrowed import borrows
 from samedevice.diagnosis.fixes._edit import (
     moved,
     reduced,
@@ -74,9 +75,12 @@ def lasting_fix(failure: Failure, script: Script | None, guilty: Operand | None)
 def _first(
     failure: Failure, script: Script, guilty: Operand, changes: list[tuple[str | None, Phrase]]
 ) -> Fix[Phrase] | None:
-    """The first change that can be made."""
-    for source, title in changes:
-        diff = script_diff(script, source) if source is not None else None
+    """The first change that can be made; one that reads a variable of the script in a function that did not
+    read it before, where there is no other.
+    """
+    made = [(source, title) for source, title in changes if source is not None]
+    for source, title in sorted(made, key=lambda change: borrows(script, change[0])):
+        diff = script_diff(script, source)
         if diff is not None:
             sure = unites(failure, guilty) and not indexes_another(failure, script, guilty)
             return Fix(title, "safe" if sure else "check", diff)

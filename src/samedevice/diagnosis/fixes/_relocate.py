@@ -9,8 +9,9 @@ from samedevice.diagnosis.fixes._source import Script, called
 from samedevice.events import Place
 
 FACTORIES = frozenset(
-    "arange as_tensor empty eye full linspace logspace ones rand randint randn randperm tensor zeros "
-    "Generator".split()
+    "arange as_tensor bartlett_window blackman_window empty eye fftfreq full hamming_window hann_window "
+    "kaiser_window linspace logspace ones rand randint randn randperm rfftfreq tensor tril_indices "
+    "triu_indices zeros Generator".split()
 )
 """Functions of torch that take `device=`."""
 

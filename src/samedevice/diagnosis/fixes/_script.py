@@ -18,7 +18,8 @@ from samedevice.diagnosis.fixes._at_hand import device_at
 from samedevice.diagnosis.fixes._attached import attached_fix, container_fix, grown_fix, of_weight
 from samedevice.diagnosis.fixes._buffer import buffer_fix, renewed_fix
 from samedevice.diagnosis.fixes._cached import cached_fix
-from samedevice.diagnosis.fixes._combine import Change, changes_of
+from samedevice.diagnosis.fixes._borrowed import borrows
+from samedevice.diagnosis.fixes._combine import Change, changes_of, combined
 from samedevice.diagnosis.fixes._constructed import constructed_fix, told
 from samedevice.diagnosis.fixes._device_map import entry_fix, map_argument, map_literal
 from samedevice.diagnosis.fixes._edit import (
@@ -57,6 +58,7 @@ from samedevice.diagnosis.fixes._target import (
     unites,
     wanted,
 )
+from samedevice.diagnosis.fixes._told import told_fix
 from samedevice.diagnosis.fixes._unwritten import unwritten_fix
 from samedevice.diagnosis.fixes._whole import whole_class_fix
 from samedevice.diagnosis.paste import short_file
@@ -107,9 +109,10 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
             or along_fix(failure, script, guilty)
             or lasting_fix(failure, script, guilty)
         )
-        if once is None or once.title.key == "fix.moved-once":
-            once = constructed_fix(failure, script, guilty) or once
-    if once is not None and (not fixes or not _decides(fixes[0]) or _nearer(failure, once, fixes[0])):
+        if once is None or once.title.key == "fix.moved-once" or _borrows(script, once):
+            once = constructed_fix(failure, script, guilty) or told_fix(failure, script, guilty) or once
+    weak = not fixes or not _decides(fixes[0]) or _borrows(script, fixes[0])
+    if once is not None and (weak or _nearer(failure, once, fixes[0])):
         fixes = [once, *fixes]
     received = failure.group is not None  # a copy made in the call would receive it, and be lost
     fixes = [_checked(fix, script) for fix in fixes]
@@ -181,6 +184,14 @@ def _nearer(failure: Failure, fix: Fix[Phrase], other: Fix[Phrase]) -> bool:
     if failure.in_model and (fix.title.key, other.title.key) == ("fix.input-to", "fix.made-on"):
         return True  # the model is right, and its caller left something behind
     return fix.title.key == "fix.made-on" and fix.safety == "safe" and other.title.key == "fix.input-to"
+
+
+def _borrows(script: Script | None, fix: Fix[Phrase]) -> bool:
+    """Whether a fix reads a variable of the script in a function that did not read it."""
+    if script is None or fix.diff is None or fix.file not in (None, script.file):
+        return False
+    text, refused = combined(script.source, [fix.diff])
+    return not refused and borrows(script, text)
 
 
 def _decides(fix: Fix[Phrase]) -> bool:
@@ -814,6 +825,7 @@ def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None
         made = None  # the model that runs came out of a file, it is not the one that this line makes
     diff, target = None, None
     if script is not None and made is not None:
+        made = _handed_out(script, made)
         target = target_at(failure, script, weight, made.lineno)
         if target is not None and script.text(made).endswith(f".to({target.text})"):
             return []  # it was sent there, and something of it did not come along
@@ -845,18 +857,36 @@ def _made_of(failure: Failure, script: Script) -> ast.expr | None:
         node for node in ast.walk(script.tree) if isinstance(node, ast.Call) and kind and called(node) == kind
     ]
     if len(calls) == 1:
-        made: ast.expr = calls[0]
-        outer = {
-            id(node.func.value): node
-            for node in ast.walk(script.tree)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        }
-        while (longer := outer.get(id(made))) is not None:
-            made = longer
-        return made
+        return _chained(script, calls[0])
     model = model_name(failure, script)
     given = script.assignment(model) if model is not None else None
     return None if given is None else given.value
+
+
+def _chained(script: Script, made: ast.expr) -> ast.expr:
+    """An expression with the methods that are called on what it gives."""
+    outer = {
+        id(node.func.value): node
+        for node in script.nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    }
+    while (longer := outer.get(id(made))) is not None:
+        made = longer
+    return made
+
+
+def _handed_out(script: Script, made: ast.expr) -> ast.expr:
+    """What makes a model, or the only call of the plain function that does nothing with it but give it back."""
+    statement, home = script.around(made), script.scope(made.lineno)
+    given = isinstance(statement, ast.Return) and statement.value is made
+    if not given or not isinstance(home, ast.FunctionDef) or script.class_of(home) is not None:
+        return made
+    arguments = home.args
+    if arguments.args or arguments.kwonlyargs or arguments.vararg or arguments.kwarg:
+        return made  # it may be given the device
+    named = [node for node in script.nodes if isinstance(node, ast.Name) and node.id == home.name]
+    calls = [node for node in script.nodes if isinstance(node, ast.Call) and node.func in named]
+    return _chained(script, calls[0]) if len(calls) == len(named) == 1 else made
 
 
 def _chosen(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
