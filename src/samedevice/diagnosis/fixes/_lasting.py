@@ -82,9 +82,23 @@ def _first(
     for source, title in sorted(made, key=lambda change: borrows(script, change[0])):
         diff = script_diff(script, source)
         if diff is not None:
-            sure = unites(failure, guilty) and not indexes_another(failure, script, guilty)
+            whole = unites(failure, guilty) or (title.key == "fix.made-on" and _with_twins(failure, guilty))
+            sure = whole and not indexes_another(failure, script, guilty)
             return Fix(title, "safe" if sure else "check", diff)
     return None
+
+
+def _with_twins(failure: Failure, guilty: Operand) -> bool:
+    """Whether all that is where the operand is was made by calls of its line that read the same: they are
+    changed with it.
+    """
+    own, met = guilty.decision, {each.device for each in partners(failure, guilty)}
+    left = [each for each in failure.event.operands if each.device == guilty.device and each.dtype]
+    made = [each.decision for each in left]
+    same = all(
+        each is not None and own is not None and (each.kind, each.at) == (own.kind, own.at) for each in made
+    )
+    return same and own is not None and own.kind == "created" and len(met) == 1
 
 
 def indexes_another(failure: Failure, script: Script, guilty: Operand) -> bool:
@@ -196,7 +210,7 @@ class _Hop:
     """What a caller hands in as it, and the caller's depth; None where the function gives it something."""
 
 
-def _hops(failure: Failure, name: str | None, *, computed: bool = False) -> Iterator[_Hop]:
+def hops(failure: Failure, name: str | None, *, computed: bool = False) -> Iterator[_Hop]:
     """The names that an expression is followed back through, the nearest first, while each is given by a
     name alone, or `computed` from one alone.
     """
@@ -360,7 +374,7 @@ def _where_passed(failure: Failure, script: Script, guilty: Operand, device: str
     if guilty.device != "cpu" or guilty.from_argument is None or failure.dispatched:
         return
     flow, depth, passed = failure.flow, 0, None
-    for hop in _hops(failure, failure.expression(guilty)):
+    for hop in hops(failure, failure.expression(guilty)):
         if hop.given is not None:
             passed, depth = hop.given
     home = None if passed is None else script.scope(passed.lineno)
@@ -386,7 +400,7 @@ def _item_handed(failure: Failure, script: Script, guilty: Operand) -> tuple[str
     at_hand = {each.name for each in failure.event.at_hand if each.device == "cpu" and each.kind == "tensor"}
     text = failure.expression(guilty)
     text = guilty.local if text is None or not text.isidentifier() else text
-    for hop in _hops(failure, text, computed=True):
+    for hop in hops(failure, text, computed=True):
         if failure.flow.frame(hop.depth).place.file != script.file:
             return None
         match hop.given:
@@ -446,7 +460,7 @@ def _steps(failure: Failure, script: Script, guilty: Operand) -> Iterator[_Got]:
     text = failure.expression(guilty)
     for part in (guilty.local, *(each.name for each in guilty.ingredients if each.device == guilty.device)):
         text = part if text is None or not text.isidentifier() else text
-    for hop in _hops(failure, text):
+    for hop in hops(failure, text):
         name, frame = hop.name, failure.flow.frame(hop.depth)
         if frame.place.file != script.file:
             return
@@ -585,7 +599,7 @@ def _from_before_loop(script: Script, statement: ast.stmt, name: str) -> bool:
 
 def _is_list(failure: Failure, name: str) -> bool:
     """Whether a variable of the failing function, or what its caller gave as it, is written as a list."""
-    made = [hop.found[0].value for hop in _hops(failure, name) if len(hop.found) == 1]
+    made = [hop.found[0].value for hop in hops(failure, name) if len(hop.found) == 1]
     match made[-1] if made else None:
         case ast.List() | ast.ListComp() | ast.Tuple() | ast.Call(func=ast.Name(id="list" | "tuple")):
             return True

@@ -38,6 +38,7 @@ from samedevice.diagnosis.fixes._edit import (
 from samedevice.diagnosis.fixes._keyed import keyed_fix
 from samedevice.diagnosis.fixes._lasting import indexes_another, lasting_fix, unmoved_fix
 from samedevice.diagnosis.fixes._mapping import arguments_fix, mapping_fix
+from samedevice.diagnosis.fixes._missed import missed_fix
 from samedevice.diagnosis.fixes._order import order_fix
 from samedevice.diagnosis.fixes._parts import parts_fix
 from samedevice.diagnosis.fixes._relocate import relocated
@@ -109,9 +110,12 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
             or along_fix(failure, script, guilty)
             or lasting_fix(failure, script, guilty)
         )
-        if once is None or once.title.key == "fix.moved-once" or _borrows(script, once):
+        if once is None or once.title.key == "fix.moved-once" or not _is_sure(script, once):
             once = constructed_fix(failure, script, guilty) or told_fix(failure, script, guilty) or once
-    weak = not fixes or not _decides(fixes[0]) or _borrows(script, fixes[0])
+        missed = missed_fix(failure, script, guilty)
+        if missed is not None and (once is None or once.title.key not in _KEPT_FOR_EACH):
+            once, fixes = missed, [fix for fix in fixes if not _decides(fix)]
+    weak = not fixes or not _decides(fixes[0]) or not _is_sure(script, fixes[0])
     if once is not None and (weak or _nearer(failure, once, fixes[0])):
         fixes = [once, *fixes]
     received = failure.group is not None  # a copy made in the call would receive it, and be lost
@@ -175,23 +179,27 @@ _AT_USE = ("fix.at-use", "fix.bring", "fix.parts-at-use")
 """Changes that move a copy each time that the statement runs."""
 
 
+_KEPT_FOR_EACH = ("fix.keyed", "fix.cached")
+"""Changes that keep one tensor for each device."""
+
+
 def _nearer(failure: Failure, fix: Fix[Phrase], other: Fix[Phrase]) -> bool:
     """Whether a fix keeps one tensor for each device, or makes it where it belongs and the other one sends it
     there afterwards.
     """
-    if fix.title.key in ("fix.keyed", "fix.cached", "fix.sent-along"):
+    if fix.title.key in (*_KEPT_FOR_EACH, "fix.sent-along"):
         return True
     if failure.in_model and (fix.title.key, other.title.key) == ("fix.input-to", "fix.made-on"):
         return True  # the model is right, and its caller left something behind
     return fix.title.key == "fix.made-on" and fix.safety == "safe" and other.title.key == "fix.input-to"
 
 
-def _borrows(script: Script | None, fix: Fix[Phrase]) -> bool:
-    """Whether a fix reads a variable of the script in a function that did not read it."""
+def _is_sure(script: Script | None, fix: Fix[Phrase]) -> bool:
+    """Whether a fix is safe, and reads no variable of the script in a function that did not read it."""
     if script is None or fix.diff is None or fix.file not in (None, script.file):
-        return False
+        return fix.safety == "safe"
     text, refused = combined(script.source, [fix.diff])
-    return not refused and borrows(script, text)
+    return fix.safety == "safe" and (bool(refused) or not borrows(script, text))
 
 
 def _decides(fix: Fix[Phrase]) -> bool:
