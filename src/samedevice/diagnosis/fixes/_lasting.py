@@ -253,7 +253,14 @@ def _where_decided(failure: Failure, script: Script, guilty: Operand, device: st
             title = Phrase("fix.made-on", operand=failure.written(guilty), device=target)
             if decision.kind == "loaded":
                 title = Phrase("fix.map-location", device=target)
-            yield relocated(script, place, target), title
+            yield relocated(script, place, target, tensors_beside(failure, guilty)), title
+
+
+def tensors_beside(failure: Failure, guilty: Operand) -> frozenset[str]:
+    """What names the tensors, known here, that lie where the operand does, but the operand itself."""
+    hands = {each.name for each in failure.event.at_hand if (each.kind, each.device) == ("tensor", guilty.device)}
+    parts = {part.name for part in guilty.ingredients if part.device == guilty.device}
+    return frozenset((hands | parts) - {guilty.local})
 
 
 def _made_elsewhere(script: Script, operand: Operand, place: Place) -> bool:

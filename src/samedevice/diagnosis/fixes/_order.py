@@ -5,18 +5,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes._edit import lifted, script_diff, with_line_after
 from samedevice.diagnosis.fixes._source import Script, called
+from samedevice.events import Operand
 from samedevice.findings import Fix
 from samedevice.messages import Phrase
 
 
-def order_fix(script: Script | None) -> Fix[Phrase] | None:
+def order_fix(script: Script | None, owner: str | None = None) -> Fix[Phrase] | None:
     """The only move of a model that follows its optimizer, in front of it, with what it reads; where the
     model computes something between the two, the state of torch's own optimizers is taken along: loading
-    casts it to where the parameters are.
+    casts it to where the parameters are. With an `owner` only what makes one of that class counts.
     """
     found = [] if script is None else list(_late_moves(script)) or list(_late_moves(script, whole=True))
+    if owner is not None:
+        found = [each for each in found if isinstance(each[1].value, ast.Call) and called(each[1].value) == owner]
     if script is None or not found or any(each[2] is not found[0][2] for each in found):
         return None
     name, early, late, between = found[0]  # the earliest: what is made of it before the move comes after it
@@ -34,6 +38,20 @@ def order_fix(script: Script | None) -> Fix[Phrase] | None:
         return None
     diff = script_diff(script, changed) if changed else None
     return None if diff is None else Fix(title, "safe", diff)
+
+
+def copied_fix(failure: Failure, script: Script | None, guilty: Operand | None) -> Fix[Phrase] | None:
+    """The same for any object that copies a model before it moves, where its own method fails on the host's
+    copy of a weight.
+    """
+    if script is None or guilty is None or not script.holds(failure.event.at):
+        return None
+    owner = script.class_of(script.scope(failure.event.at.line))
+    left = [each for each in failure.event.operands if each.device == "cpu" and each.shape]
+    met = [each for each in failure.event.operands if each.device != "cpu"]
+    first = all(each.decision is None or each.decision.kind == "created" for each in left)
+    moved = any(each.decision is not None and each.decision.kind == "placed" for each in met)
+    return order_fix(script, owner.name) if owner is not None and left and first and moved else None
 
 
 def _of_script(script: Script, made: ast.Assign) -> bool:

@@ -36,10 +36,15 @@ from samedevice.diagnosis.fixes._edit import (
     with_value,
 )
 from samedevice.diagnosis.fixes._keyed import keyed_fix
-from samedevice.diagnosis.fixes._lasting import indexes_another, lasting_fix, unmoved_fix
+from samedevice.diagnosis.fixes._lasting import (
+    indexes_another,
+    lasting_fix,
+    tensors_beside,
+    unmoved_fix,
+)
 from samedevice.diagnosis.fixes._mapping import arguments_fix, mapping_fix
 from samedevice.diagnosis.fixes._missed import missed_fix
-from samedevice.diagnosis.fixes._order import order_fix
+from samedevice.diagnosis.fixes._order import copied_fix, order_fix
 from samedevice.diagnosis.fixes._parts import parts_fix
 from samedevice.diagnosis.fixes._relocate import relocated
 from samedevice.diagnosis.fixes._source import Script, called
@@ -112,7 +117,7 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
         )
         if once is None or once.title.key == "fix.moved-once" or not _is_sure(script, once):
             once = constructed_fix(failure, script, guilty) or told_fix(failure, script, guilty) or once
-        missed = missed_fix(failure, script, guilty)
+        missed = copied_fix(failure, script, guilty) or missed_fix(failure, script, guilty)
         if missed is not None and (once is None or once.title.key not in _KEPT_FOR_EACH):
             once, fixes = missed, [fix for fix in fixes if not _decides(fix)]
     weak = not fixes or not _decides(fixes[0]) or not _is_sure(script, fixes[0])
@@ -1225,8 +1230,7 @@ def _move(
     at = failure.event.at
     if place.line == at.line and place.file == at.file and (not place.call or place.call == at.call):
         return None  # made inside the very call that failed
-    beside = frozenset(part.name for part in guilty.ingredients if part.device == guilty.device)
-    changed = relocated(script, place, target, beside)
+    changed = relocated(script, place, target, tensors_beside(failure, guilty))
     return script_diff(script, changed) if changed else None
 
 
