@@ -34,7 +34,9 @@ def asked_fix(failure: Failure, script: Script | None, guilty: Operand | None) -
     if function.name.startswith("__") or decision.kind not in ("created", "moved"):
         return None
     at = _position(script, function, decision.said)
-    call = _call_of(failure, script, function) or _written_at(script, function, decision.said, at, guilty.device)
+    call = _call_of(failure, script, function) or _written_at(
+        script, function, decision.said, at, guilty.device
+    )
     if call is None or at is None:
         return None
     device = met.pop()

@@ -7,6 +7,7 @@ of another call of the same function is none.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from samedevice.diagnosis._failure import Failure
@@ -19,6 +20,7 @@ before what the script does.
 """
 
 
+_DRAWS = re.compile(r"torch\.(?:rand|randn|randint|randperm)\(")
 _SINGLE, _DOUBLE = "'", '"'
 
 
@@ -89,8 +91,9 @@ def _default(failure: Failure, device: str) -> str | None:
 
 
 def _no_factory_named_it(failure: Failure) -> bool:
-    """Whether torch itself drew the numbers, without a device: for a sampler, say."""
-    return not failure.by_user(failure.event.at) and "device" not in failure.event.at.call
+    """Whether torch drew the numbers without a device: for a sampler, or in a factory that names none."""
+    call = failure.event.at.call
+    return "device" not in call and (not failure.by_user(failure.event.at) or _DRAWS.match(call) is not None)
 
 
 def text_of(hand: AtHand) -> str:

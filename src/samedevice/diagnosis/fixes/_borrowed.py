@@ -16,7 +16,7 @@ _Home = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def borrows(script: Script, changed: str) -> bool:
-    """Whether a function or class of the changed source reads a variable of the script that it did not read."""
+    """Whether a changed function or class reads a variable of the script that it did not read."""
     try:
         homes = list(_homes(tree_of(changed)))
     except (SyntaxError, ValueError):
@@ -52,17 +52,13 @@ def _given(tree: ast.Module) -> Iterator[str]:
 
 def _read(home: ast.AST) -> set[str]:
     return {
-        node.id
-        for node in ast.walk(home)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        node.id for node in ast.walk(home) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     }
 
 
 def _bound(home: ast.AST) -> set[str]:
     """What a function, or one in it, is given or gives a value itself."""
     names = {
-        node.id
-        for node in ast.walk(home)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        node.id for node in ast.walk(home) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     }
     return names | {node.arg for node in ast.walk(home) if isinstance(node, ast.arg)}

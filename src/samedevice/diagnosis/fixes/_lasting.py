@@ -54,7 +54,7 @@ def lasting_fix(failure: Failure, script: Script | None, guilty: Operand | None)
     device = met.pop()
     changes: list[tuple[str | None, Phrase]] = []
     if outlives(failure, guilty):
-        if attribute_of(failure, guilty) is None and _comes_round(failure, guilty):
+        if attribute_of(failure, guilty) is None and comes_round(failure, guilty):
             changes += _before_use(failure, script, guilty)
             changes += _where_handed(failure, script, guilty, device)
             changes += _where_passed(failure, script, guilty, device)
@@ -176,7 +176,7 @@ def _kept_item(failure: Failure, operand: Operand) -> ast.expr | None:
     return None
 
 
-def _comes_round(failure: Failure, operand: Operand) -> bool:
+def comes_round(failure: Failure, operand: Operand) -> bool:
     """Whether an operand is what a loop goes over."""
     text = failure.expression(operand)
     return text is not None and any(root.kind == "item" for root in failure.flow.roots(text))
@@ -258,7 +258,9 @@ def _where_decided(failure: Failure, script: Script, guilty: Operand, device: st
 
 def tensors_beside(failure: Failure, guilty: Operand) -> frozenset[str]:
     """What names the tensors, known here, that lie where the operand does, but the operand itself."""
-    hands = {each.name for each in failure.event.at_hand if (each.kind, each.device) == ("tensor", guilty.device)}
+    hands = {
+        each.name for each in failure.event.at_hand if (each.kind, each.device) == ("tensor", guilty.device)
+    }
     parts = {part.name for part in guilty.ingredients if part.device == guilty.device}
     return frozenset((hands | parts) - {guilty.local})
 

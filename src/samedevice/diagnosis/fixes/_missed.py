@@ -62,12 +62,16 @@ def _result_lost(failure: Failure, script: Script, guilty: Operand, device: str)
         scope = script.scope(place.line)
         for node in ast.walk(scope):
             match node:
-                case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="to" | "cuda"))):
+                case ast.Expr(
+                    value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="to" | "cuda"))
+                ):
                     kinds = {each.kind for each in failure.event.at_hand if each.name == name}
                     whole = text == name or text.startswith((f"{name}.", f"{name}["))
                     if not whole or node.lineno >= place.line or "module" in kinds:
                         continue
-                    if script.scope(node.lineno) is scope and script.bound(name, scope, node.lineno, place.line):
+                    if script.scope(node.lineno) is scope and script.bound(
+                        name, scope, node.lineno, place.line
+                    ):
                         line = f"{name} = {script.text(node)}"
                         yield swapped(script, node, line), Phrase("fix.moved-once", line=line)
 
@@ -157,19 +161,42 @@ def _sent_inside(failure: Failure, script: Script, guilty: Operand, device: str)
         return
     block = next((each for each in script.blocks() if statement in each), [])
     for early in block[: block.index(statement)] if statement in block else []:
+        if _is_read_besides(script, name, early, statement):
+            continue  # somebody wants it where it is
         for node in ast.walk(early):
             match node:
-                case ast.Call(func=ast.Attribute(value=ast.Name(id=of), attr="to"), args=[given]) if of == name:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=of) as part, attr="to"), args=[given]) if (
+                    of == name
+                ):
                     there = {each.device for each in failure.event.at_hand if each.name == script.text(given)}
                     scope = script.scope(at.line)
                     once = script.bound(name, scope, early.lineno, at.line)
                     if there != {device} or not once or isinstance(given, ast.Constant):
                         continue
                     line = f"{name} = {script.text(node)}"
-                    left = Script(script.file, reduced(script, node, node.func.value))
+                    left = Script(script.file, reduced(script, node, part))
                     again = next((each for each in left.nodes if _is_at(each, early)), None)
                     if isinstance(again, ast.stmt):
                         yield with_line_before(left, again, line), Phrase("fix.moved-once", line=line)
+
+
+def _is_read_besides(script: Script, name: str, early: ast.stmt, late: ast.stmt) -> bool:
+    """Whether something but two statements reads a variable from the first one on; or the first one gives the
+    moved tensor a name of its own.
+    """
+    if isinstance(early, ast.Assign) and isinstance(early.value, ast.Call):
+        function = early.value.func
+        if isinstance(function, ast.Attribute) and script.text(function.value) == name:
+            return True
+    inside = {id(node) for each in (early, late) for node in ast.walk(each)}
+    return any(
+        isinstance(node, ast.Name)
+        and node.id == name
+        and isinstance(node.ctx, ast.Load)
+        and node.lineno >= early.lineno
+        and id(node) not in inside
+        for node in ast.walk(script.scope(late.lineno))
+    )
 
 
 def _is_at(node: ast.AST, statement: ast.stmt) -> bool:
@@ -184,10 +211,17 @@ def _rows_sent_on(failure: Failure, script: Script, guilty: Operand) -> _Change:
     if not isinstance(ran, ast.Subscript) or failure.op != "index" or guilty.device != "cpu":
         return
     on = (node.func for node in script.nodes if isinstance(node, ast.Call))
-    sent = any(isinstance(each, ast.Attribute) and each.value is ran and each.attr in ("to", "cuda") for each in on)
+    sent = any(
+        isinstance(each, ast.Attribute) and each.value is ran and each.attr in ("to", "cuda") for each in on
+    )
     index = partners(failure, guilty)
     node = spelled_at(script, at, index[0]) if len(index) == 1 else None
-    if sent and guilty.name == "self" and node is not None and isinstance(ran.value, (ast.Name, ast.Attribute)):
+    if (
+        sent
+        and guilty.name == "self"
+        and node is not None
+        and isinstance(ran.value, (ast.Name, ast.Attribute))
+    ):
         target = f"{script.text(ran.value)}.device"
         title = Phrase("fix.at-use", operand=script.text(node), target=target)
         yield moved(script, node, target), title

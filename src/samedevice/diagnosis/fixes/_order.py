@@ -20,7 +20,9 @@ def order_fix(script: Script | None, owner: str | None = None) -> Fix[Phrase] | 
     """
     found = [] if script is None else list(_late_moves(script)) or list(_late_moves(script, whole=True))
     if owner is not None:
-        found = [each for each in found if isinstance(each[1].value, ast.Call) and called(each[1].value) == owner]
+        found = [
+            each for each in found if isinstance(each[1].value, ast.Call) and called(each[1].value) == owner
+        ]
     if script is None or not found or any(each[2] is not found[0][2] for each in found):
         return None
     name, early, late, between = found[0]  # the earliest: what is made of it before the move comes after it

@@ -16,9 +16,9 @@ from samedevice.diagnosis.fixes._along import along_fix
 from samedevice.diagnosis.fixes._asked import asked_fix
 from samedevice.diagnosis.fixes._at_hand import device_at
 from samedevice.diagnosis.fixes._attached import attached_fix, container_fix, grown_fix, of_weight
+from samedevice.diagnosis.fixes._borrowed import borrows
 from samedevice.diagnosis.fixes._buffer import buffer_fix, renewed_fix
 from samedevice.diagnosis.fixes._cached import cached_fix
-from samedevice.diagnosis.fixes._borrowed import borrows
 from samedevice.diagnosis.fixes._combine import Change, changes_of, combined
 from samedevice.diagnosis.fixes._constructed import constructed_fix, told
 from samedevice.diagnosis.fixes._device_map import entry_fix, map_argument, map_literal
@@ -611,9 +611,8 @@ def _generator(failure: Failure, script: Script | None, guilty: Operand | None) 
     ]
     if len(made) != 1 and (sent := _asked_and_sent(failure, script)) is not None:
         return [sent]
-    user = failure.event.user_at
-    if len(made) > 1 and script is not None and script.holds(user):
-        made = [each for each in made if each.lineno <= user.line <= (each.end_lineno or each.lineno)]
+    if len(made) > 1 and script is not None:
+        made = _given_to(failure, script, made)
     if script is None or len(made) != 1:
         return [Fix(Phrase("fix.generator", device=named(devices[0], failure)), "check")]
     old = made[0]
@@ -638,6 +637,35 @@ def _generator(failure: Failure, script: Script | None, guilty: Operand | None) 
             script_diff(script, changed),
         )
     ]
+
+
+def _given_to(failure: Failure, script: Script, made: list[ast.Call]) -> list[ast.Call]:
+    """Of several calls that make a generator the one in the failing statement, or that which gave its value
+    to what the failing call is given as the generator.
+    """
+    places = [each for each in (failure.event.user_at, failure.event.at) if script.holds(each)]
+    found = [each for each in made for at in places if at.line in range(each.lineno, _last_line(each) + 1)]
+    for place in places:
+        named = [
+            script.text(word.value)
+            for call in script.find(place)
+            for word in call.keywords
+            if word.arg == "generator"
+        ]
+        here = script.scope(place.line)
+        for each in made if not found and len({*named}) == 1 else ():
+            statement, scope = script.around(each), script.scope(each.lineno)
+            targets = (
+                [script.text(one) for one in statement.targets] if isinstance(statement, ast.Assign) else []
+            )
+            own = scope is here or (script.class_of(scope) is not None and named[0].startswith("self."))
+            if named[0] in targets and own and script.class_of(scope) is script.class_of(here):
+                found.append(each)
+    return found
+
+
+def _last_line(node: ast.expr) -> int:
+    return node.end_lineno or node.lineno
 
 
 _DRAWS = frozenset(("rand", "randn", "randint", "randperm"))
@@ -889,7 +917,7 @@ def _chained(script: Script, made: ast.expr) -> ast.expr:
 
 
 def _handed_out(script: Script, made: ast.expr) -> ast.expr:
-    """What makes a model, or the only call of the plain function that does nothing with it but give it back."""
+    """What makes a model, or the only call of the function that does nothing but give it back."""
     statement, home = script.around(made), script.scope(made.lineno)
     given = isinstance(statement, ast.Return) and statement.value is made
     if not given or not isinstance(home, ast.FunctionDef) or script.class_of(home) is not None:

@@ -11,7 +11,7 @@ import ast
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes._cached import with_device, without_device
-from samedevice.diagnosis.fixes._lasting import target_of
+from samedevice.diagnosis.fixes._lasting import comes_round, target_of
 from samedevice.diagnosis.fixes._source import Script, called
 from samedevice.diagnosis.fixes._target import partners, wanted
 from samedevice.events import Operand, on_accelerator
@@ -43,6 +43,8 @@ def told_fix(failure: Failure, script: Script | None, guilty: Operand | None) ->
         return None
     if script.scope(call.lineno) is function or _takes_what_is_left(failure, script, call, guilty):
         return None
+    if comes_round(failure, guilty) or _is_kept_by_another(script, call):
+        return None  # the data of a loader stay on the host
     several = wanted(failure, guilty) != {device}
     here = script.holds(failure.event.at) and script.scope(call.lineno) is script.scope(failure.event.at.line)
     target = None if several and not here else target_of(failure, script, guilty, device, call.lineno)
@@ -81,6 +83,14 @@ def _is_plain(function: ast.FunctionDef) -> bool:
     if any(isinstance(node, (ast.Yield, ast.YieldFrom, ast.Global, ast.Nonlocal)) for node in inside):
         return False
     return not any(isinstance(node, ast.Call) and called(node) in _OUTWARD for node in inside)
+
+
+def _is_kept_by_another(script: Script, call: ast.Call) -> bool:
+    """Whether what a call gives is handed to a constructor: of a data set, say."""
+    return any(
+        isinstance(node, ast.Call) and call in node.args and called(node)[:1].isupper()
+        for node in script.nodes
+    )
 
 
 def _takes_what_is_left(failure: Failure, script: Script, call: ast.Call, guilty: Operand) -> bool:
