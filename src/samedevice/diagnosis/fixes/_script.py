@@ -20,7 +20,7 @@ from samedevice.diagnosis.fixes._borrowed import borrows
 from samedevice.diagnosis.fixes._buffer import buffer_fix, renewed_fix
 from samedevice.diagnosis.fixes._cached import cached_fix
 from samedevice.diagnosis.fixes._combine import Change, changes_of, combined
-from samedevice.diagnosis.fixes._constructed import constructed_fix, told
+from samedevice.diagnosis.fixes._constructed import constructed_fix
 from samedevice.diagnosis.fixes._device_map import entry_fix, map_argument, map_literal
 from samedevice.diagnosis.fixes._edit import (
     RANK_MAP,
@@ -35,6 +35,7 @@ from samedevice.diagnosis.fixes._edit import (
     with_line_before,
     with_value,
 )
+from samedevice.diagnosis.fixes._generator import generator_fixes
 from samedevice.diagnosis.fixes._keyed import keyed_fix
 from samedevice.diagnosis.fixes._lasting import (
     indexes_another,
@@ -53,14 +54,12 @@ from samedevice.diagnosis.fixes._target import (
     assigned,
     calls_of,
     code_of,
-    is_reusable,
     model_name,
     named,
     own,
     partners,
     path_of,
     target_at,
-    told_by_function,
     unites,
     wanted,
 )
@@ -595,141 +594,6 @@ def _labels(failure: Failure, script: Script | None, guilty: Operand | None) -> 
             Fix(Phrase("fix.labels", operand=name, device=named(logits.device, failure)), "check")
         ]
     return fixes
-
-
-def _generator(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
-    """The generator on the tensor's device."""
-    devices = [each.device for each in failure.event.operands if each.name != "generator"]
-    if not devices:
-        return []
-    if (drawn := _drawn_there(failure, script)) is not None:
-        return [drawn]
-    made = [
-        node
-        for node in (ast.walk(script.tree) if script is not None else ())
-        if isinstance(node, ast.Call) and called(node) == "Generator"
-    ]
-    if len(made) != 1 and (sent := _asked_and_sent(failure, script)) is not None:
-        return [sent]
-    if len(made) > 1 and script is not None:
-        made = _given_to(failure, script, made)
-    if script is None or len(made) != 1:
-        return [Fix(Phrase("fix.generator", device=named(devices[0], failure)), "check")]
-    old = made[0]
-    given = next(
-        (keyword.value for keyword in old.keywords if keyword.arg == "device"),
-        old.args[0] if old.args else None,
-    )
-    asked = _asked_device(failure, script, old.lineno) or device_at(failure, script, devices[0], old.lineno)
-    if asked is None and (constructed := told(failure, script, old, devices[0])) is not None:
-        return [constructed]
-    if asked is None and is_reusable(script, old.lineno):
-        asked = told_by_function(script, old.lineno)
-        if asked is None:
-            return [Fix(Phrase("fix.generator", device=named(devices[0], failure)), "check")]
-    text = asked or code_of(devices[0], failure, script)
-    changed = swapped(script, given, text) if given else with_keyword(script, old, "device", text)
-    title = Phrase("fix.generator-like", device=asked) if asked else None
-    return [
-        Fix(
-            title or Phrase("fix.generator", device=named(devices[0], failure)),
-            "safe" if asked else "check",
-            script_diff(script, changed),
-        )
-    ]
-
-
-def _given_to(failure: Failure, script: Script, made: list[ast.Call]) -> list[ast.Call]:
-    """Of several calls that make a generator the one in the failing statement, or that which gave its value
-    to what the failing call is given as the generator.
-    """
-    places = [each for each in (failure.event.user_at, failure.event.at) if script.holds(each)]
-    found = [each for each in made for at in places if at.line in range(each.lineno, _last_line(each) + 1)]
-    for place in places:
-        named = [
-            script.text(word.value)
-            for call in script.find(place)
-            for word in call.keywords
-            if word.arg == "generator"
-        ]
-        here = script.scope(place.line)
-        for each in made if not found and len({*named}) == 1 else ():
-            statement, scope = script.around(each), script.scope(each.lineno)
-            targets = (
-                [script.text(one) for one in statement.targets] if isinstance(statement, ast.Assign) else []
-            )
-            own = scope is here or (script.class_of(scope) is not None and named[0].startswith("self."))
-            if named[0] in targets and own and script.class_of(scope) is script.class_of(here):
-                found.append(each)
-    return found
-
-
-def _last_line(node: ast.expr) -> int:
-    return node.end_lineno or node.lineno
-
-
-_DRAWS = frozenset(("rand", "randn", "randint", "randperm"))
-"""Factories of random numbers: without `device=` they draw on the default device, whatever the generator."""
-
-
-def _drawn_there(failure: Failure, script: Script | None) -> Fix[Phrase] | None:
-    """The factory that names no device, on that of the GPU's generator which it is given."""
-    at = failure.event.at
-    ran = script.expression(at) if script is not None and script.holds(at) else None
-    own = next((each.device for each in failure.event.operands if each.name == "generator"), "")
-    if script is None or not isinstance(ran, ast.Call) or called(ran) not in _DRAWS or "cuda" not in own:
-        return None
-    given = {each.arg: each.value for each in ran.keywords}
-    if None in given or "device" in given or "out" in given or "generator" not in given:
-        return None
-    device = device_text(script, given["generator"])
-    if device is None:
-        return None
-    diff = script_diff(script, with_keyword(script, ran, "device", device))
-    title = Phrase("fix.drawn-on", function=f"torch.{called(ran)}", device=device)
-    return Fix(title, "safe", diff)
-
-
-def _asked_and_sent(failure: Failure, script: Script | None) -> Fix[Phrase] | None:
-    """The numbers drawn on the generator's device, and sent to where the factory should have made them."""
-    at = failure.event.at
-    ran = script.expression(at) if script is not None and script.holds(at) else None
-    if script is None or not isinstance(ran, ast.Call) or called(ran) not in _DRAWS:
-        return None
-    given = {each.arg: each.value for each in ran.keywords}
-    own = device_text(script, given.get("generator"))
-    if own is None or "device" not in given or "out" in given:
-        return None
-    asked = script.text(given["device"])
-    changed = swapped(script, given["device"], own)
-    drawn = Script(script.file, changed)
-    start = (ran.lineno, ran.col_offset)
-    call = next(
-        each
-        for each in ast.walk(drawn.tree)
-        if isinstance(each, ast.Call)
-        and (each.lineno, each.col_offset) == start
-        and called(each) == called(ran)
-    )
-    title = Phrase("fix.drawn-and-sent", generator=own, device=asked)
-    return Fix(title, "safe", script_diff(script, moved(drawn, call, asked)))
-
-
-def _asked_device(failure: Failure, script: Script, line: int) -> str | None:
-    """What the failing call gives as `device=`, where that means the same at a line of the script."""
-    at = failure.event.at
-    ran = script.expression(at) if script.holds(at) else None
-    if not isinstance(ran, ast.Call):
-        return None
-    given = next((each.value for each in ran.keywords if each.arg == "device"), None)
-    here = script.scope(line)
-    if given is None or isinstance(given, ast.Constant):
-        return None
-    names = [node.id for node in ast.walk(given) if isinstance(node, ast.Name)]
-    if not names or not (here is script.scope(at.line) or here is script.tree):
-        return None
-    scope_ends = at.line if here is script.scope(at.line) else line
-    return script.text(given) if all(script.bound(each, here, line, scope_ends) for each in names) else None
 
 
 def _loaded(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
@@ -1304,7 +1168,7 @@ _REPAIRS: dict[str, tuple[Repair, ...]] = {
     "lm-head-or-tied-weight-split": (_inputs, _together),
     "extra-input-on-wrong-device": (_extra, _library),
     "loss-or-label-on-other-device": (_labels,),
-    "generator-or-default-device": (_generator,),
+    "generator-or-default-device": (generator_fixes,),
     "checkpoint-map-location": (_loaded,),
     "dispatched-model-moved": (_moved,),
     "module-left-on-other-device": (_whole_model,),
