@@ -20,7 +20,7 @@ before what the script does.
 """
 
 
-_DRAWS = re.compile(r"torch\.(?:rand|randn|randint|randperm)\(")
+_DRAWS = re.compile(r"(?:[\w.]+\.)?(?:rand|randn|randint|randperm|random_split)\(")
 _SINGLE, _DOUBLE = "'", '"'
 
 

@@ -81,6 +81,8 @@ def _of_default(failure: Failure, script: Script, device: str) -> Fix[Phrase] | 
     user = failure.event.user_at
     ran = script.expression(user) if script.holds(user) else None
     target = None if user is None else device_at(failure, script, device, user.line)
+    if script.imports("torch") and "set_default_device(" in script.source:
+        target = "torch.get_default_device()"
     if not isinstance(ran, ast.Call) or target is None:
         return None
     if any(each.arg in (None, "generator") for each in ran.keywords) or called(ran) not in _TAKES_GENERATOR:
@@ -111,12 +113,11 @@ def _given_to(failure: Failure, script: Script, made: list[ast.Call]) -> list[as
     places = [each for each in (failure.event.user_at, failure.event.at) if script.holds(each)]
     found = [each for each in made for at in places if at.line in range(each.lineno, _last_line(each) + 1)]
     for place in places:
-        named = [
-            script.text(word.value)
+        words = (
+            [script.text(word.value) for word in call.keywords if word.arg == "generator"]
             for call in script.find(place)
-            for word in call.keywords
-            if word.arg == "generator"
-        ]
+        )
+        named = next(filter(None, words), [])  # of what ran first
         here = script.scope(place.line)
         for each in made if not found and len({*named}) == 1 else ():
             statement, scope = script.around(each), script.scope(each.lineno)

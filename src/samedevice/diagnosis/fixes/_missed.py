@@ -1,7 +1,7 @@
-"""A move that the script makes already, and that misses the tensor: too late, for its peers alone, or for
-nobody.
+"""A move that the script makes already, and that misses the tensor.
 
-Must guarantee: what is changed names the device as the script does, and no second move is written.
+It comes too late, is for the tensor's peers alone, or its result is lost. Must guarantee: what is changed
+names the device as the script does, and no second move is written.
 """
 
 from __future__ import annotations

@@ -313,18 +313,17 @@ def _checked(fix: Fix[Phrase], script: Script | None) -> Fix[Phrase]:
     """A fix with the file that it changes; one that writes a device down is never safe."""
     if fix.diff is None or script is None or fix.file is not None:
         return fix
-    literal = any(_LITERAL.search(line) for change in changes_of(fix.diff) for line in _added(change))
+    literal = bool(_added(changes_of(fix.diff)))
     return replace(fix, file=script.file, safety="check" if literal and fix.safety == "safe" else fix.safety)
 
 
-def _added(change: Change) -> list[str]:
-    """What lines have that those before have not, so that a device that was written there is no new one."""
-    before = Counter(_LITERAL.findall("".join(change.old)))
-    return [
-        literal
-        for literal, count in Counter(_LITERAL.findall("".join(change.new))).items()
-        if count > before[literal]
-    ]
+def _added(changes: Sequence[Change]) -> list[str]:
+    """What lines have that those before have not, so that a device that was written there, or in a line that
+    has only changed its place, is no new one.
+    """
+    before = Counter(_LITERAL.findall("".join(line for each in changes for line in each.old)))
+    after = Counter(_LITERAL.findall("".join(line for each in changes for line in each.new)))
+    return [literal for literal, count in after.items() if count > before[literal]]
 
 
 def fix_at_use(event: Event, operand: str) -> Fix[Phrase] | None:
