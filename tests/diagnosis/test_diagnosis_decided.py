@@ -227,6 +227,21 @@ for _ in range(2):
 """,
         ['net = net.to("cuda:1")'],
     ),
+    "a copy that the failing function made": (
+        """\
+import copy
+import torch
+
+net = torch.nn.Linear(2, 2)
+slow = copy.deepcopy(net)
+net.to("cuda:1")
+for _ in range(2):
+    with torch.no_grad():
+        for kept, now in zip(slow.parameters(), net.parameters()):
+            kept.mul_(0.9).add_(now, alpha=0.1)
+""",
+        ['net.to("cuda:1")'],
+    ),
     "a generator among several": (
         """\
 import torch
