@@ -194,7 +194,7 @@ def attribute_of(failure: Failure, operand: Operand) -> str | None:
 
 def _is_attribute(text: str) -> bool:
     """Whether it is an attribute, or an item of one."""
-    return re.fullmatch(r"[^\W\d]\w*\.\w+(\[[^\[\]]+\])?", text) is not None
+    return re.fullmatch(r"[^\W\d]\w*(?:\.\w+){1,2}(\[[^\[\]]+\])?", text) is not None
 
 
 @dataclass(frozen=True, slots=True)
