@@ -25,7 +25,7 @@ REPAIRED = {
     "averaged_on_host": "ema_v.lerp_(model_v.to(ema_v.device), weight=1.0 - self.decay)",
     "resumed_heavyball": "state = torch.load(checkpoint, map_location=device)",
     "anchor_weights": "net.to(device)\noptimizer = Anchored(",
-    "slow_copy": "s.mul_(self.decay).add_(p.to(s.device), alpha=1 - self.decay)",
+    "slow_copy": "model.to(device)\nslow = Average(model)\n",
 }
 """What the first fix makes of a program that keeps something beside its parameters."""
 
