@@ -96,11 +96,29 @@ _TAKES_GENERATOR = frozenset(("random_split", "RandomSampler", "DataLoader"))
 """What draws on the host where it is given no generator, whatever the default device is."""
 
 
+def _of_sampler(failure: Failure, library: Script) -> Fix[Phrase] | None:
+    """The only generator that the failing function of a library makes, and torch draws with, made on the
+    default device.
+    """
+    at = failure.event.at
+    home = library.scope(at.line) if library.holds(at) else library.tree
+    made = [node for node in ast.walk(home) if isinstance(node, ast.Call) and called(node) == "Generator"]
+    if home is library.tree or len(made) != 1 or made[0].args or made[0].keywords or "device" in at.call:
+        return None
+    if ast.unparse(made[0].func) != "torch.Generator":
+        return None
+    target = "torch.get_default_device()"
+    diff = script_diff(library, with_keyword(library, made[0], "device", target))
+    return Fix(Phrase("fix.generator-like", device=target), "safe", diff) if diff else None
+
+
 def _sent_in_library(failure: Failure) -> Fix[Phrase] | None:
-    """What the code of a library draws, drawn where its generator is and sent on."""
+    """What the code of a library draws, drawn where its generator is and sent on; or its generator made where
+    torch draws.
+    """
     at = failure.event.at
     library = None if failure.by_user(at) else Script.read(at.file)
-    sent = None if library is None else _asked_and_sent(failure, library)
+    sent = None if library is None else _asked_and_sent(failure, library) or _of_sampler(failure, library)
     if library is None or sent is None or not sent.diff:
         return None
     return Fix(Phrase("fix.patch", what=sent.title), "check", sent.diff, library.file)
