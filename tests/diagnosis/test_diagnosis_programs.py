@@ -64,6 +64,7 @@ def test_what_is_kept_beside_parameters_is_brought_together(name, tmp_path):
 
 
 DECIDED = {
+    "low_vram_clip": "F.normalize(self.text_proj(self.text(ids)), dim=-1)",
     "ema_resume_unet": "        parameters = list(parameters)\n        self.shadow_params = [s_param.to(",
     "resume_text_classifier": "        self.model.to(cfg.device)\n        self.optimizer = torch.optim.",
     "lazy_residual_cnn": "bias=False).to(next(self.conv1.parameters()).device)\n",

@@ -19,6 +19,7 @@ from samedevice.diagnosis.fixes._attached import attached_fix, container_fix, gr
 from samedevice.diagnosis.fixes._borrowed import borrows
 from samedevice.diagnosis.fixes._buffer import buffer_fix, renewed_fix
 from samedevice.diagnosis.fixes._cached import cached_fix
+from samedevice.diagnosis.fixes._called import called_fixes
 from samedevice.diagnosis.fixes._combine import Change, changes_of, combined
 from samedevice.diagnosis.fixes._constructed import constructed_fix
 from samedevice.diagnosis.fixes._device_map import entry_fix, map_argument, map_literal
@@ -1181,6 +1182,7 @@ _REPAIRS: dict[str, tuple[Repair, ...]] = {
     "embedding-streams-on-different-devices": (_library, _together),
     "adapter-weights-on-other-device": (_adapted, _library),
     "rank-device-not-set": (_chosen,),
+    "offload-hook-bypassed": (called_fixes,),
     "optimizer-state-on-other-device": (_ordered, _library),
     "optimizer-built-before-move": (_ordered, _library),
     "metric-state-device": (_metric, _library),
