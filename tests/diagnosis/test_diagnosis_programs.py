@@ -25,7 +25,7 @@ REPAIRED = {
     "averaged_on_host": "ema_v.lerp_(model_v.to(ema_v.device), weight=1.0 - self.decay)",
     "resumed_heavyball": "state = torch.load(checkpoint, map_location=device)",
     "anchor_weights": "net.to(device)\noptimizer = Anchored(",
-    "slow_copy": "s.mul_(self.decay).add_(p.to(s.device), alpha=1 - self.decay)",
+    "slow_copy": "model.to(device)\nslow = Average(model)\n",
 }
 """What the first fix makes of a program that keeps something beside its parameters."""
 
@@ -64,6 +64,7 @@ def test_what_is_kept_beside_parameters_is_brought_together(name, tmp_path):
 
 
 DECIDED = {
+    "low_vram_clip": "F.normalize(self.text_proj(self.text(ids)), dim=-1)",
     "ema_resume_unet": "        parameters = list(parameters)\n        self.shadow_params = [s_param.to(",
     "resume_text_classifier": "        self.model.to(cfg.device)\n        self.optimizer = torch.optim.",
     "lazy_residual_cnn": "bias=False).to(next(self.conv1.parameters()).device)\n",

@@ -491,7 +491,7 @@ def _text_of(script: str) -> str:
 def _explained(ending: _Ending) -> list[Finding[Phrase]]:
     """What the text of the error says that ended the script, one finding or none."""
     found = [] if ending.trace is None else diagnosis.explain_text(ending.trace)[:1]
-    found = [diagnosis.with_map_entry(each) for each in found]
+    found = [diagnosis.unwrapped(diagnosis.with_map_entry(each)) for each in found]
     if ending.held is None:
         return found
     return [diagnosis.brought_to_host(each, ending.held) for each in found]

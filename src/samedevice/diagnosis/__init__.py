@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         fix_at_use,
         lines_before,
         united,
+        unwrapped,
         with_map_entry,
     )
     from samedevice.diagnosis.rules import CAUSES, REFUSALS, RULES, find_rule, rule_named
@@ -55,6 +56,7 @@ __all__ = [
     "lines_before",
     "rule_named",
     "united",
+    "unwrapped",
     "verdict_of",
     "with_map_entry",
     "with_results",
@@ -80,6 +82,7 @@ __getattr__, __dir__ = on_demand(
             "fix_at_use",
             "lines_before",
             "united",
+            "unwrapped",
             "with_map_entry",
         ),
         "rules": ("CAUSES", "REFUSALS", "RULES", "find_rule", "rule_named"),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from samedevice.diagnosis.fixes._script import fix_at_use
     from samedevice.diagnosis.fixes._source import Script, lines_of
     from samedevice.diagnosis.fixes._united import changes_line, united, with_others
+    from samedevice.diagnosis.fixes._unwrap import unwrapped
 
 __all__ = [
     "RANK_MAP",
@@ -52,6 +53,7 @@ __all__ = [
     "script_diff",
     "swapped",
     "united",
+    "unwrapped",
     "with_import",
     "with_keyword",
     "with_line_before",
@@ -82,5 +84,6 @@ __getattr__, __dir__ = on_demand(
         "_script": ("fix_at_use",),
         "_source": ("Script", "lines_of"),
         "_united": ("changes_line", "united", "with_others"),
+        "_unwrap": ("unwrapped",),
     },
 )

@@ -33,8 +33,10 @@ def asked_fix(failure: Failure, script: Script | None, guilty: Operand | None) -
         return None
     if function.name.startswith("__") or decision.kind not in ("created", "moved"):
         return None
-    call = _call_of(failure, script, function)
     at = _position(script, function, decision.said)
+    call = _call_of(failure, script, function) or _written_at(
+        script, function, decision.said, at, guilty.device
+    )
     if call is None or at is None:
         return None
     device = met.pop()
@@ -67,6 +69,21 @@ def _call_of(failure: Failure, script: Script, function: Function) -> ast.Call |
     if len(near) == 1 or len(calls) == 1:
         return (near if len(near) == 1 else calls)[0]
     return None
+
+
+def _written_at(
+    script: Script, function: Function, parameter: str, at: int | None, device: str
+) -> ast.Call | None:
+    """The only call of that name which writes this very device down as the parameter."""
+    found = []
+    for node in script.nodes:
+        if not isinstance(node, ast.Call) or called(node) != function.name:
+            continue
+        given = next((each.value for each in node.keywords if each.arg == parameter), None)
+        given = node.args[at] if given is None and at is not None and at < len(node.args) else given
+        if isinstance(given, ast.Constant) and given.value == device:
+            found.append(node)
+    return found[0] if len(found) == 1 else None
 
 
 def _tells(failure: Failure, script: Script, asked: ast.expr, device: str) -> bool:

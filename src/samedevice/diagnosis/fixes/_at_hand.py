@@ -7,6 +7,7 @@ of another call of the same function is none.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from samedevice.diagnosis._failure import Failure
@@ -19,6 +20,7 @@ before what the script does.
 """
 
 
+_DRAWS = re.compile(r"(?:[\w.]+\.)?(?:rand|randn|randint|randperm|random_split)\(")
 _SINGLE, _DOUBLE = "'", '"'
 
 
@@ -41,9 +43,14 @@ def device_at(
     early = _made_before_placed(failure, script, line if made is None else made)
     statement = next((each for each in script.nodes if _is_at(each, line)), None)
     beside = frozenset[str]() if statement is None else _names_in(statement)
+
+    def made_at(hand: AtHand) -> int:
+        return _last_given(script, hand, line) if hand.kind == "module" else 0
+
     for held in (near, known):
         for kind in _KINDS:
-            for each in sorted(held, key=lambda hand: hand.name not in beside):  # what the line itself names
+            # what the line itself names, and of modules the one that was made last
+            for each in sorted(held, key=lambda hand: (hand.name not in beside, -made_at(hand))):
                 if early and each.kind != "device":
                     continue  # the model was moved there since
                 if each.kind == kind and _means_it(script, each, here, line):
@@ -52,6 +59,17 @@ def device_at(
         return given
     chosen = script.imports("torch") and "set_default_device(" in script.source
     return _default(failure, device) if chosen else None
+
+
+def _last_given(script: Script, hand: AtHand, line: int) -> int:
+    """The last line before another one that gives a variable a value."""
+    scope = script.scope(hand.line)
+    given = (
+        node.lineno
+        for node in ast.walk(scope)
+        if isinstance(node, ast.Name) and node.id == hand.name and isinstance(node.ctx, ast.Store)
+    )
+    return max((each for each in given if each < line), default=0)
 
 
 def _made_before_placed(failure: Failure, script: Script, line: int) -> bool:
@@ -89,8 +107,9 @@ def _default(failure: Failure, device: str) -> str | None:
 
 
 def _no_factory_named_it(failure: Failure) -> bool:
-    """Whether torch itself drew the numbers, without a device: for a sampler, say."""
-    return not failure.by_user(failure.event.at) and "device" not in failure.event.at.call
+    """Whether torch drew the numbers without a device: for a sampler, or in a factory that names none."""
+    call = failure.event.at.call
+    return "device" not in call and (not failure.by_user(failure.event.at) or _DRAWS.match(call) is not None)
 
 
 def text_of(hand: AtHand) -> str:

@@ -40,11 +40,11 @@ def buffer_fix(failure: Failure, script: Script | None, guilty: Operand) -> Fix[
     if diff is None:
         return None
     named = [each for each, diff_of in zip(together, made, strict=True) if diff_of is not None]
-    titles = tuple(Phrase("fix.buffer", operand=name) for name, *_ in named)
+    titles = tuple(dict.fromkeys(Phrase("fix.buffer", operand=name) for name, *_ in named))
     title = (
         titles[0]
-        if len(done) == 1
-        else Phrase("fix.united", count=len(done), fixes=Several(titles, "clause"))
+        if len(titles) == 1
+        else Phrase("fix.united", count=len(titles), fixes=Several(titles, "clause"))
     )
     whole = len(done) == len(together) and None not in beside
     return Fix(title, _safety(failure, guilty, own[1]) if whole else "check", diff)

@@ -42,20 +42,44 @@ def cached_fix(failure: Failure, script: Script | None, guilty: Operand | None) 
     target = target_at(failure, script, guilty, calls[0].lineno)
     if target is None or not target.derived or script.scope(calls[0].lineno) is function:
         return None
+    diff = with_device(script, function, made, calls[0], target.text)
+    title = Phrase("fix.cached", function=function.name, device=target.text)
+    return Fix(title, "safe", diff) if diff else None
+
+
+def with_device(
+    script: Script, function: ast.FunctionDef, made: list[ast.Call | ast.Assign], call: ast.Call, target: str
+) -> str | None:
+    """A diff in which a function makes its tensors on a device that its caller names."""
     source: str | None = script.source
     # The last one first: what stands before it stays where it is.
-    for node in sorted([*made, calls[0], function], key=lambda each: (-each.lineno, -each.col_offset)):
-        left = Script(script.file, source or "")
+    for node in sorted([*made, call, function], key=lambda each: (-each.lineno, -each.col_offset)):
+        if source is None:
+            return None
+        left = Script(script.file, source)
         same = next(each for each in left.nodes if same_place(each, node))
         if node is function:
             source = with_parameter(left, same, f"{_NAME}=None")
         elif isinstance(same, ast.Assign):
             source = without(left, same)
         elif isinstance(same, ast.Call):
-            source = with_value(left, same, _NAME, target.text if node is calls[0] else _NAME)
-    diff = None if source is None else script_diff(script, source)
-    title = Phrase("fix.cached", function=function.name, device=target.text)
-    return Fix(title, "safe", diff) if diff else None
+            source = with_value(left, same, _NAME, target if node is call else _NAME)
+    return None if source is None else script_diff(script, source)
+
+
+def without_device(function: ast.FunctionDef) -> list[ast.Call]:
+    """The calls in a function that make a tensor and name no device; none where one of them, or anything in
+    it, names one, or draws from a generator.
+    """
+    inside = list(ast.walk(function))
+    made = [node for node in inside if isinstance(node, ast.Call) and called(node) in FACTORIES]
+    named = {node.id for node in inside if isinstance(node, ast.Name)} | {
+        node.attr for node in inside if isinstance(node, ast.Attribute)
+    }
+    given = {each.arg for node in inside if isinstance(node, ast.Call) for each in node.keywords}
+    arguments = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)}
+    of_torch = all(ast.unparse(each.func).startswith("torch.") for each in made)
+    return made if of_torch and not {_NAME, "generator"} & (named | given | arguments) else []
 
 
 def _is_cached(function: ast.FunctionDef) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes._at_hand import device_at
-from samedevice.diagnosis.fixes._edit import script_diff, with_keyword, with_parameter
+from samedevice.diagnosis.fixes._edit import script_diff, with_keyword, with_line_before, with_parameter
 from samedevice.diagnosis.fixes._relocate import FACTORIES
 from samedevice.diagnosis.fixes._source import Script, called, same_place
 from samedevice.diagnosis.fixes._target import partners, unites, wanted
@@ -46,11 +46,14 @@ def constructed_fix(failure: Failure, script: Script | None, guilty: Operand | N
 
 def told(failure: Failure, script: Script, made: ast.Call, device: str) -> Fix[Phrase] | None:
     """The same for a call of torch that chooses a device, in a constructor."""
-    constructor = script.scope(made.lineno)
-    home = script.class_of(constructor)
-    if home is None or not isinstance(constructor, ast.FunctionDef) or constructor.name != "__init__":
+    home = script.class_of(script.scope(made.lineno))
+    constructor = None if home is None else _constructor(home)
+    if home is None or constructor is None or not constructor.args.args:
         return None
     if any(each.arg == _NAME for each in made.keywords) or _is_module(script, home):
+        return None
+    later = script.scope(made.lineno) is not constructor  # by a method, which finds it as an attribute
+    if later and not _is_free(home, script.scope(made.lineno)):
         return None
     named = {node.id for node in ast.walk(constructor) if isinstance(node, ast.Name)}
     calls = [node for node in script.nodes if isinstance(node, ast.Call) and called(node) == home.name]
@@ -60,20 +63,50 @@ def told(failure: Failure, script: Script, made: ast.Call, device: str) -> Fix[P
     target = device_at(failure, script, device, calls[0].lineno, made.lineno)
     if target is None or script.class_of(script.scope(calls[0].lineno)) is home:
         return None
-    changes: list[tuple[ast.Call | ast.FunctionDef, Callable[[Script, ast.AST], str | None]]] = [
-        (made, lambda left, node: with_keyword(left, _call(node), _NAME, _NAME)),
+    own = f"self.{_NAME}" if later else _NAME
+    first = next(each for each in constructor.body if not _is_text(each))
+    changes: list[tuple[ast.AST, Callable[[Script, ast.AST], str | None]]] = [
+        (made, lambda left, node: with_keyword(left, _call(node), _NAME, own)),
         (constructor, lambda left, node: with_parameter(left, node, f"{_NAME}=None")),
         (calls[0], lambda left, node: with_keyword(left, _call(node), _NAME, target)),
     ]
+    if later:
+        line = f"self.{_NAME} = {_NAME}"
+        changes.append((first, lambda left, node: with_line_before(left, _statement(node), line)))
     source: str | None = script.source
     # The last one first: what stands before it stays where it is.
-    for node, change in sorted(changes, key=lambda each: (each[0].lineno, each[0].col_offset), reverse=True):
+    for node, change in sorted(changes, key=lambda each: _start(each[0]), reverse=True):
         if source is None:
             return None
         left = Script(script.file, source)
         source = change(left, next(each for each in left.nodes if same_place(each, node)))
     diff = None if source is None else script_diff(script, source)
     return Fix(Phrase("fix.constructed", owner=home.name, device=target), "safe", diff) if diff else None
+
+
+def _constructor(home: ast.ClassDef) -> ast.FunctionDef | None:
+    own = (each for each in home.body if isinstance(each, ast.FunctionDef) and each.name == "__init__")
+    return next((each for each in own if any(not _is_text(line) for line in each.body)), None)
+
+
+def _is_free(home: ast.ClassDef, method: ast.AST) -> bool:
+    """Whether a class says nothing of a device, and a method of it is given its object."""
+    named = {getattr(node, "attr", getattr(node, "id", getattr(node, "arg", ""))) for node in ast.walk(home)}
+    given = method.args.args if isinstance(method, ast.FunctionDef) else []
+    return _NAME not in named and bool(given) and given[0].arg == "self" and not home.decorator_list
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _start(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+def _statement(node: ast.AST) -> ast.stmt:
+    assert isinstance(node, ast.stmt)
+    return node
 
 
 def _call(node: ast.AST) -> ast.Call:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes._at_hand import device_at
+from samedevice.diagnosis.fixes._borrowed import borrows
 from samedevice.diagnosis.fixes._edit import (
     moved,
     reduced,
@@ -53,7 +54,7 @@ def lasting_fix(failure: Failure, script: Script | None, guilty: Operand | None)
     device = met.pop()
     changes: list[tuple[str | None, Phrase]] = []
     if outlives(failure, guilty):
-        if attribute_of(failure, guilty) is None and _comes_round(failure, guilty):
+        if attribute_of(failure, guilty) is None and comes_round(failure, guilty):
             changes += _before_use(failure, script, guilty)
             changes += _where_handed(failure, script, guilty, device)
             changes += _where_passed(failure, script, guilty, device)
@@ -74,13 +75,30 @@ def lasting_fix(failure: Failure, script: Script | None, guilty: Operand | None)
 def _first(
     failure: Failure, script: Script, guilty: Operand, changes: list[tuple[str | None, Phrase]]
 ) -> Fix[Phrase] | None:
-    """The first change that can be made."""
-    for source, title in changes:
-        diff = script_diff(script, source) if source is not None else None
+    """The first change that can be made; one that reads a variable of the script in a function that did not
+    read it before, where there is no other.
+    """
+    made = [(source, title) for source, title in changes if source is not None]
+    for source, title in sorted(made, key=lambda change: borrows(script, change[0])):
+        diff = script_diff(script, source)
         if diff is not None:
-            sure = unites(failure, guilty) and not indexes_another(failure, script, guilty)
+            whole = unites(failure, guilty) or (title.key == "fix.made-on" and _with_twins(failure, guilty))
+            sure = whole and not indexes_another(failure, script, guilty)
             return Fix(title, "safe" if sure else "check", diff)
     return None
+
+
+def _with_twins(failure: Failure, guilty: Operand) -> bool:
+    """Whether all that is where the operand is was made by calls of its line that read the same: they are
+    changed with it.
+    """
+    own, met = guilty.decision, {each.device for each in partners(failure, guilty)}
+    left = [each for each in failure.event.operands if each.device == guilty.device and each.dtype]
+    made = [each.decision for each in left]
+    same = all(
+        each is not None and own is not None and (each.kind, each.at) == (own.kind, own.at) for each in made
+    )
+    return same and own is not None and own.kind == "created" and len(met) == 1
 
 
 def indexes_another(failure: Failure, script: Script, guilty: Operand) -> bool:
@@ -158,7 +176,7 @@ def _kept_item(failure: Failure, operand: Operand) -> ast.expr | None:
     return None
 
 
-def _comes_round(failure: Failure, operand: Operand) -> bool:
+def comes_round(failure: Failure, operand: Operand) -> bool:
     """Whether an operand is what a loop goes over."""
     text = failure.expression(operand)
     return text is not None and any(root.kind == "item" for root in failure.flow.roots(text))
@@ -176,7 +194,7 @@ def attribute_of(failure: Failure, operand: Operand) -> str | None:
 
 def _is_attribute(text: str) -> bool:
     """Whether it is an attribute, or an item of one."""
-    return re.fullmatch(r"[^\W\d]\w*\.\w+(\[[^\[\]]+\])?", text) is not None
+    return re.fullmatch(r"[^\W\d]\w*(?:\.\w+){1,2}(\[[^\[\]]+\])?", text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +210,7 @@ class _Hop:
     """What a caller hands in as it, and the caller's depth; None where the function gives it something."""
 
 
-def _hops(failure: Failure, name: str | None, *, computed: bool = False) -> Iterator[_Hop]:
+def hops(failure: Failure, name: str | None, *, computed: bool = False) -> Iterator[_Hop]:
     """The names that an expression is followed back through, the nearest first, while each is given by a
     name alone, or `computed` from one alone.
     """
@@ -235,7 +253,16 @@ def _where_decided(failure: Failure, script: Script, guilty: Operand, device: st
             title = Phrase("fix.made-on", operand=failure.written(guilty), device=target)
             if decision.kind == "loaded":
                 title = Phrase("fix.map-location", device=target)
-            yield relocated(script, place, target), title
+            yield relocated(script, place, target, tensors_beside(failure, guilty)), title
+
+
+def tensors_beside(failure: Failure, guilty: Operand) -> frozenset[str]:
+    """What names the tensors, known here, that lie where the operand does, but the operand itself."""
+    hands = {
+        each.name for each in failure.event.at_hand if (each.kind, each.device) == ("tensor", guilty.device)
+    }
+    parts = {part.name for part in guilty.ingredients if part.device == guilty.device}
+    return frozenset((hands | parts) - {guilty.local})
 
 
 def _made_elsewhere(script: Script, operand: Operand, place: Place) -> bool:
@@ -356,7 +383,7 @@ def _where_passed(failure: Failure, script: Script, guilty: Operand, device: str
     if guilty.device != "cpu" or guilty.from_argument is None or failure.dispatched:
         return
     flow, depth, passed = failure.flow, 0, None
-    for hop in _hops(failure, failure.expression(guilty)):
+    for hop in hops(failure, failure.expression(guilty)):
         if hop.given is not None:
             passed, depth = hop.given
     home = None if passed is None else script.scope(passed.lineno)
@@ -382,7 +409,7 @@ def _item_handed(failure: Failure, script: Script, guilty: Operand) -> tuple[str
     at_hand = {each.name for each in failure.event.at_hand if each.device == "cpu" and each.kind == "tensor"}
     text = failure.expression(guilty)
     text = guilty.local if text is None or not text.isidentifier() else text
-    for hop in _hops(failure, text, computed=True):
+    for hop in hops(failure, text, computed=True):
         if failure.flow.frame(hop.depth).place.file != script.file:
             return None
         match hop.given:
@@ -442,7 +469,7 @@ def _steps(failure: Failure, script: Script, guilty: Operand) -> Iterator[_Got]:
     text = failure.expression(guilty)
     for part in (guilty.local, *(each.name for each in guilty.ingredients if each.device == guilty.device)):
         text = part if text is None or not text.isidentifier() else text
-    for hop in _hops(failure, text):
+    for hop in hops(failure, text):
         name, frame = hop.name, failure.flow.frame(hop.depth)
         if frame.place.file != script.file:
             return
@@ -581,7 +608,7 @@ def _from_before_loop(script: Script, statement: ast.stmt, name: str) -> bool:
 
 def _is_list(failure: Failure, name: str) -> bool:
     """Whether a variable of the failing function, or what its caller gave as it, is written as a list."""
-    made = [hop.found[0].value for hop in _hops(failure, name) if len(hop.found) == 1]
+    made = [hop.found[0].value for hop in hops(failure, name) if len(hop.found) == 1]
     match made[-1] if made else None:
         case ast.List() | ast.ListComp() | ast.Tuple() | ast.Call(func=ast.Name(id="list" | "tuple")):
             return True

@@ -9,8 +9,9 @@ from samedevice.diagnosis.fixes._source import Script, called
 from samedevice.events import Place
 
 FACTORIES = frozenset(
-    "arange as_tensor empty eye full linspace logspace ones rand randint randn randperm tensor zeros "
-    "Generator".split()
+    "arange as_tensor bartlett_window blackman_window empty eye fftfreq full hamming_window hann_window "
+    "kaiser_window linspace logspace ones rand randint randn randperm rfftfreq tensor tril_indices "
+    "triu_indices zeros Generator".split()
 )
 """Functions of torch that take `device=`."""
 
@@ -33,7 +34,8 @@ def relocated(script: Script, place: Place, target: str, beside: frozenset[str] 
     if node is None:
         return None
     if not isinstance(node, ast.Call):
-        return moved(script, node, target)
+        only = _only_factory(script, node, beside)
+        return moved(script, node, target) if only is None else _on_device(script, only, target)
     if (changed := _twins_on_device(script, node, target)) is not None:
         return changed
     inner = [each for each in ast.walk(node) if isinstance(each, ast.Call) and called(each) in FACTORIES]
@@ -41,6 +43,20 @@ def relocated(script: Script, place: Place, target: str, beside: frozenset[str] 
     if alone and len(inner) == 1 and script.text(node).startswith("torch."):  # `torch.tril(torch.ones(4, 4))`
         return _on_device(script, inner[0], target)
     return moved(script, node, target)
+
+
+def _only_factory(script: Script, node: ast.expr, beside: frozenset[str]) -> ast.Call | None:
+    """The call of torch that makes the one tensor of an arithmetical expression whose other parts are numbers
+    and variables, none of them a tensor `beside`: `torch.arange(n) + start`.
+    """
+    match node:
+        case ast.BinOp(left=left, right=right):
+            made, other = (left, right) if isinstance(left, ast.Call) else (right, left)
+            plain = isinstance(other, (ast.Constant, ast.Name)) and script.text(other) not in beside
+            torch = isinstance(made, ast.Call) and script.text(made.func).startswith("torch.")
+            if plain and torch and isinstance(made, ast.Call) and called(made) in FACTORIES:
+                return made
+    return None
 
 
 def _twins_on_device(script: Script, call: ast.Call, target: str) -> str | None:

@@ -16,10 +16,12 @@ from samedevice.diagnosis.fixes._along import along_fix
 from samedevice.diagnosis.fixes._asked import asked_fix
 from samedevice.diagnosis.fixes._at_hand import device_at
 from samedevice.diagnosis.fixes._attached import attached_fix, container_fix, grown_fix, of_weight
+from samedevice.diagnosis.fixes._borrowed import borrows
 from samedevice.diagnosis.fixes._buffer import buffer_fix, renewed_fix
 from samedevice.diagnosis.fixes._cached import cached_fix
-from samedevice.diagnosis.fixes._combine import Change, changes_of
-from samedevice.diagnosis.fixes._constructed import constructed_fix, told
+from samedevice.diagnosis.fixes._called import called_fixes
+from samedevice.diagnosis.fixes._combine import Change, changes_of, combined
+from samedevice.diagnosis.fixes._constructed import constructed_fix
 from samedevice.diagnosis.fixes._device_map import entry_fix, map_argument, map_literal
 from samedevice.diagnosis.fixes._edit import (
     RANK_MAP,
@@ -34,10 +36,17 @@ from samedevice.diagnosis.fixes._edit import (
     with_line_before,
     with_value,
 )
+from samedevice.diagnosis.fixes._generator import generator_fixes
 from samedevice.diagnosis.fixes._keyed import keyed_fix
-from samedevice.diagnosis.fixes._lasting import indexes_another, lasting_fix, unmoved_fix
+from samedevice.diagnosis.fixes._lasting import (
+    indexes_another,
+    lasting_fix,
+    tensors_beside,
+    unmoved_fix,
+)
 from samedevice.diagnosis.fixes._mapping import arguments_fix, mapping_fix
-from samedevice.diagnosis.fixes._order import order_fix
+from samedevice.diagnosis.fixes._missed import missed_fix
+from samedevice.diagnosis.fixes._order import copied_fix, order_fix
 from samedevice.diagnosis.fixes._parts import parts_fix
 from samedevice.diagnosis.fixes._relocate import relocated
 from samedevice.diagnosis.fixes._source import Script, called
@@ -46,17 +55,16 @@ from samedevice.diagnosis.fixes._target import (
     assigned,
     calls_of,
     code_of,
-    is_reusable,
     model_name,
     named,
     own,
     partners,
     path_of,
     target_at,
-    told_by_function,
     unites,
     wanted,
 )
+from samedevice.diagnosis.fixes._told import told_fix
 from samedevice.diagnosis.fixes._unwritten import unwritten_fix
 from samedevice.diagnosis.fixes._whole import whole_class_fix
 from samedevice.diagnosis.paste import short_file
@@ -107,9 +115,13 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
             or along_fix(failure, script, guilty)
             or lasting_fix(failure, script, guilty)
         )
-        if once is None or once.title.key == "fix.moved-once":
-            once = constructed_fix(failure, script, guilty) or once
-    if once is not None and (not fixes or not _decides(fixes[0]) or _nearer(failure, once, fixes[0])):
+        if once is None or once.title.key == "fix.moved-once" or not _is_sure(script, once):
+            once = constructed_fix(failure, script, guilty) or told_fix(failure, script, guilty) or once
+        missed = copied_fix(failure, script, guilty) or missed_fix(failure, script, guilty)
+        if missed is not None and (once is None or once.title.key not in _KEPT_FOR_EACH):
+            once, fixes = missed, [fix for fix in fixes if not _decides(fix)]
+    weak = not fixes or not _decides(fixes[0]) or not _is_sure(script, fixes[0])
+    if once is not None and (weak or _nearer(failure, once, fixes[0])):
         fixes = [once, *fixes]
     received = failure.group is not None  # a copy made in the call would receive it, and be lost
     fixes = [_checked(fix, script) for fix in fixes]
@@ -172,15 +184,27 @@ _AT_USE = ("fix.at-use", "fix.bring", "fix.parts-at-use")
 """Changes that move a copy each time that the statement runs."""
 
 
+_KEPT_FOR_EACH = ("fix.keyed", "fix.cached")
+"""Changes that keep one tensor for each device."""
+
+
 def _nearer(failure: Failure, fix: Fix[Phrase], other: Fix[Phrase]) -> bool:
     """Whether a fix keeps one tensor for each device, or makes it where it belongs and the other one sends it
     there afterwards.
     """
-    if fix.title.key in ("fix.keyed", "fix.cached", "fix.sent-along"):
+    if fix.title.key in (*_KEPT_FOR_EACH, "fix.sent-along"):
         return True
     if failure.in_model and (fix.title.key, other.title.key) == ("fix.input-to", "fix.made-on"):
         return True  # the model is right, and its caller left something behind
     return fix.title.key == "fix.made-on" and fix.safety == "safe" and other.title.key == "fix.input-to"
+
+
+def _is_sure(script: Script | None, fix: Fix[Phrase]) -> bool:
+    """Whether a fix is safe, and reads no variable of the script in a function that did not read it."""
+    if script is None or fix.diff is None or fix.file not in (None, script.file):
+        return fix.safety == "safe"
+    text, refused = combined(script.source, [fix.diff])
+    return fix.safety == "safe" and (bool(refused) or not borrows(script, text))
 
 
 def _decides(fix: Fix[Phrase]) -> bool:
@@ -290,18 +314,17 @@ def _checked(fix: Fix[Phrase], script: Script | None) -> Fix[Phrase]:
     """A fix with the file that it changes; one that writes a device down is never safe."""
     if fix.diff is None or script is None or fix.file is not None:
         return fix
-    literal = any(_LITERAL.search(line) for change in changes_of(fix.diff) for line in _added(change))
+    literal = bool(_added(changes_of(fix.diff)))
     return replace(fix, file=script.file, safety="check" if literal and fix.safety == "safe" else fix.safety)
 
 
-def _added(change: Change) -> list[str]:
-    """What lines have that those before have not, so that a device that was written there is no new one."""
-    before = Counter(_LITERAL.findall("".join(change.old)))
-    return [
-        literal
-        for literal, count in Counter(_LITERAL.findall("".join(change.new))).items()
-        if count > before[literal]
-    ]
+def _added(changes: Sequence[Change]) -> list[str]:
+    """What lines have that those before have not, so that a device that was written there, or in a line that
+    has only changed its place, is no new one.
+    """
+    before = Counter(_LITERAL.findall("".join(line for each in changes for line in each.old)))
+    after = Counter(_LITERAL.findall("".join(line for each in changes for line in each.new)))
+    return [literal for literal, count in after.items() if count > before[literal]]
 
 
 def fix_at_use(event: Event, operand: str) -> Fix[Phrase] | None:
@@ -573,113 +596,6 @@ def _labels(failure: Failure, script: Script | None, guilty: Operand | None) -> 
     return fixes
 
 
-def _generator(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
-    """The generator on the tensor's device."""
-    devices = [each.device for each in failure.event.operands if each.name != "generator"]
-    if not devices:
-        return []
-    if (drawn := _drawn_there(failure, script)) is not None:
-        return [drawn]
-    made = [
-        node
-        for node in (ast.walk(script.tree) if script is not None else ())
-        if isinstance(node, ast.Call) and called(node) == "Generator"
-    ]
-    if len(made) != 1 and (sent := _asked_and_sent(failure, script)) is not None:
-        return [sent]
-    user = failure.event.user_at
-    if len(made) > 1 and script is not None and script.holds(user):
-        made = [each for each in made if each.lineno <= user.line <= (each.end_lineno or each.lineno)]
-    if script is None or len(made) != 1:
-        return [Fix(Phrase("fix.generator", device=named(devices[0], failure)), "check")]
-    old = made[0]
-    given = next(
-        (keyword.value for keyword in old.keywords if keyword.arg == "device"),
-        old.args[0] if old.args else None,
-    )
-    asked = _asked_device(failure, script, old.lineno) or device_at(failure, script, devices[0], old.lineno)
-    if asked is None and (constructed := told(failure, script, old, devices[0])) is not None:
-        return [constructed]
-    if asked is None and is_reusable(script, old.lineno):
-        asked = told_by_function(script, old.lineno)
-        if asked is None:
-            return [Fix(Phrase("fix.generator", device=named(devices[0], failure)), "check")]
-    text = asked or code_of(devices[0], failure, script)
-    changed = swapped(script, given, text) if given else with_keyword(script, old, "device", text)
-    title = Phrase("fix.generator-like", device=asked) if asked else None
-    return [
-        Fix(
-            title or Phrase("fix.generator", device=named(devices[0], failure)),
-            "safe" if asked else "check",
-            script_diff(script, changed),
-        )
-    ]
-
-
-_DRAWS = frozenset(("rand", "randn", "randint", "randperm"))
-"""Factories of random numbers: without `device=` they draw on the default device, whatever the generator."""
-
-
-def _drawn_there(failure: Failure, script: Script | None) -> Fix[Phrase] | None:
-    """The factory that names no device, on that of the GPU's generator which it is given."""
-    at = failure.event.at
-    ran = script.expression(at) if script is not None and script.holds(at) else None
-    own = next((each.device for each in failure.event.operands if each.name == "generator"), "")
-    if script is None or not isinstance(ran, ast.Call) or called(ran) not in _DRAWS or "cuda" not in own:
-        return None
-    given = {each.arg: each.value for each in ran.keywords}
-    if None in given or "device" in given or "out" in given or "generator" not in given:
-        return None
-    device = device_text(script, given["generator"])
-    if device is None:
-        return None
-    diff = script_diff(script, with_keyword(script, ran, "device", device))
-    title = Phrase("fix.drawn-on", function=f"torch.{called(ran)}", device=device)
-    return Fix(title, "safe", diff)
-
-
-def _asked_and_sent(failure: Failure, script: Script | None) -> Fix[Phrase] | None:
-    """The numbers drawn on the generator's device, and sent to where the factory should have made them."""
-    at = failure.event.at
-    ran = script.expression(at) if script is not None and script.holds(at) else None
-    if script is None or not isinstance(ran, ast.Call) or called(ran) not in _DRAWS:
-        return None
-    given = {each.arg: each.value for each in ran.keywords}
-    own = device_text(script, given.get("generator"))
-    if own is None or "device" not in given or "out" in given:
-        return None
-    asked = script.text(given["device"])
-    changed = swapped(script, given["device"], own)
-    drawn = Script(script.file, changed)
-    start = (ran.lineno, ran.col_offset)
-    call = next(
-        each
-        for each in ast.walk(drawn.tree)
-        if isinstance(each, ast.Call)
-        and (each.lineno, each.col_offset) == start
-        and called(each) == called(ran)
-    )
-    title = Phrase("fix.drawn-and-sent", generator=own, device=asked)
-    return Fix(title, "safe", script_diff(script, moved(drawn, call, asked)))
-
-
-def _asked_device(failure: Failure, script: Script, line: int) -> str | None:
-    """What the failing call gives as `device=`, where that means the same at a line of the script."""
-    at = failure.event.at
-    ran = script.expression(at) if script.holds(at) else None
-    if not isinstance(ran, ast.Call):
-        return None
-    given = next((each.value for each in ran.keywords if each.arg == "device"), None)
-    here = script.scope(line)
-    if given is None or isinstance(given, ast.Constant):
-        return None
-    names = [node.id for node in ast.walk(given) if isinstance(node, ast.Name)]
-    if not names or not (here is script.scope(at.line) or here is script.tree):
-        return None
-    scope_ends = at.line if here is script.scope(at.line) else line
-    return script.text(given) if all(script.bound(each, here, line, scope_ends) for each in names) else None
-
-
 def _loaded(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """`map_location` for `torch.load`."""
     if guilty is None or not partners(failure, guilty):
@@ -814,6 +730,7 @@ def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None
         made = None  # the model that runs came out of a file, it is not the one that this line makes
     diff, target = None, None
     if script is not None and made is not None:
+        made = _handed_out(script, made)
         target = target_at(failure, script, weight, made.lineno)
         if target is not None and script.text(made).endswith(f".to({target.text})"):
             return []  # it was sent there, and something of it did not come along
@@ -845,18 +762,36 @@ def _made_of(failure: Failure, script: Script) -> ast.expr | None:
         node for node in ast.walk(script.tree) if isinstance(node, ast.Call) and kind and called(node) == kind
     ]
     if len(calls) == 1:
-        made: ast.expr = calls[0]
-        outer = {
-            id(node.func.value): node
-            for node in ast.walk(script.tree)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        }
-        while (longer := outer.get(id(made))) is not None:
-            made = longer
-        return made
+        return _chained(script, calls[0])
     model = model_name(failure, script)
     given = script.assignment(model) if model is not None else None
     return None if given is None else given.value
+
+
+def _chained(script: Script, made: ast.expr) -> ast.expr:
+    """An expression with the methods that are called on what it gives."""
+    outer = {
+        id(node.func.value): node
+        for node in script.nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    }
+    while (longer := outer.get(id(made))) is not None:
+        made = longer
+    return made
+
+
+def _handed_out(script: Script, made: ast.expr) -> ast.expr:
+    """What makes a model, or the only call of the function that does nothing but give it back."""
+    statement, home = script.around(made), script.scope(made.lineno)
+    given = isinstance(statement, ast.Return) and statement.value is made
+    if not given or not isinstance(home, ast.FunctionDef) or script.class_of(home) is not None:
+        return made
+    arguments = home.args
+    if arguments.args or arguments.kwonlyargs or arguments.vararg or arguments.kwarg:
+        return made  # it may be given the device
+    named = [node for node in script.nodes if isinstance(node, ast.Name) and node.id == home.name]
+    calls = [node for node in script.nodes if isinstance(node, ast.Call) and node.func in named]
+    return _chained(script, calls[0]) if len(calls) == len(named) == 1 else made
 
 
 def _chosen(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
@@ -1187,8 +1122,7 @@ def _move(
     at = failure.event.at
     if place.line == at.line and place.file == at.file and (not place.call or place.call == at.call):
         return None  # made inside the very call that failed
-    beside = frozenset(part.name for part in guilty.ingredients if part.device == guilty.device)
-    changed = relocated(script, place, target, beside)
+    changed = relocated(script, place, target, tensors_beside(failure, guilty))
     return script_diff(script, changed) if changed else None
 
 
@@ -1234,7 +1168,7 @@ _REPAIRS: dict[str, tuple[Repair, ...]] = {
     "lm-head-or-tied-weight-split": (_inputs, _together),
     "extra-input-on-wrong-device": (_extra, _library),
     "loss-or-label-on-other-device": (_labels,),
-    "generator-or-default-device": (_generator,),
+    "generator-or-default-device": (generator_fixes,),
     "checkpoint-map-location": (_loaded,),
     "dispatched-model-moved": (_moved,),
     "module-left-on-other-device": (_whole_model,),
@@ -1248,6 +1182,7 @@ _REPAIRS: dict[str, tuple[Repair, ...]] = {
     "embedding-streams-on-different-devices": (_library, _together),
     "adapter-weights-on-other-device": (_adapted, _library),
     "rank-device-not-set": (_chosen,),
+    "offload-hook-bypassed": (called_fixes,),
     "optimizer-state-on-other-device": (_ordered, _library),
     "optimizer-built-before-move": (_ordered, _library),
     "metric-state-device": (_metric, _library),

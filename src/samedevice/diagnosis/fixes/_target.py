@@ -330,8 +330,8 @@ def _names(
 ) -> Iterator[str]:
     """Names of tensors that are bound here and mean the same at `until`."""
     for name in filter(None, names):
-        if _is_counted(here, name):
-            continue
+        if _is_counted(here, name) or "(" in name:
+            continue  # another turn's, or computed once more
         in_init = name.startswith("self.") and isinstance(here, ast.FunctionDef) and here.name == "__init__"
         if not in_init and script.bound(name, here, line, until):
             yield f"{name}.device"
