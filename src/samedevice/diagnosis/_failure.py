@@ -328,7 +328,8 @@ class Failure:
         newest, *_, first = (*weight.lineage, *weight.lineage[-1:]) or (None, None)
         if main is None or newest is None or first is None or newest.kind != "placed":
             return False
-        if self._root(weight) != 0:
+        built = newest.at is not None and newest.at.function == "__init__"
+        if self._root(weight) != 0 or (built and main.at is not None and main.at.function == "__init__"):
             return False
         return first.kind in ("created", "loaded") and first.order > main.last and newest.entry is None
 
