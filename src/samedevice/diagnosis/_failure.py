@@ -11,7 +11,7 @@ from samedevice.device_rules import on_host
 from samedevice.events import Decision, Event, EventKind, Operand, Place, Placement, Running, on_accelerator
 from samedevice.messages import short_operator
 from samedevice.provenance.dispatch import mapped
-from samedevice.provenance.flow import CHOSEN, Flow, Root, calls_in_function
+from samedevice.provenance.flow import CHOSEN, Flow, Root, called_in_file, calls_in_function
 from samedevice.provenance.named_devices import (
     WRITES_ANEW,
     given_once,
@@ -35,7 +35,8 @@ _LOSSES = re.compile(
 )
 """Operators and functions of torch.nn.functional that compute a loss."""
 _LOSS_CALLS = frozenset(("cross_entropy", "nll_loss", "binary_cross_entropy", "kl_div", "mse_loss"))
-_DIFFERENTIATED = frozenset(("backward", "grad"))
+DIFFERENTIATED = frozenset(("backward", "grad"))
+"""Methods and functions that take gradients."""
 _COUNTS = frozenset(
     "add sub maximum minimum fmax fmin logical_or logical_and scatter_add scatter_reduce index_add".split()
 )
@@ -318,6 +319,19 @@ class Failure:
         built = newest.at is not None and newest.at.function == "__init__"
         return not (built and main.at is not None and main.at.function == "__init__")
 
+    def joined_later(self, weight: Operand) -> bool:
+        """Whether a weight was made, and placed by a statement of its own, when most of the model had been
+        placed: what a script puts into a model that it dispatched.
+        """
+        main = max(self.placements, key=lambda each: each.count, default=None)
+        newest, *_, first = (*weight.lineage, *weight.lineage[-1:]) or (None, None)
+        if main is None or newest is None or first is None or newest.kind != "placed":
+            return False
+        built = newest.at is not None and newest.at.function == "__init__"
+        if self._root(weight) != 0 or (built and main.at is not None and main.at.function == "__init__"):
+            return False
+        return first.kind in ("created", "loaded") and first.order > main.last and newest.entry is None
+
     def made_by_the_model(self, weight: Operand) -> bool:
         """Whether a function of the model that runs, or one that such a function calls, made a weight: of a
         layer that the model has since it was first called, and that nobody attached to it.
@@ -355,6 +369,25 @@ class Failure:
         others = [each for each in self.event.operands if each.device != operand.device]
         own = self._inputs(operand)
         return bool(own) and any(self.activation(each) and self._inputs(each) == own for each in others)
+
+    def only_read(self, weight: Operand) -> bool:
+        """Whether the innermost running module holds the layer of a weight, and no line of its file calls
+        that layer: the module computes with the weight itself.
+        """
+        here = self.event.running[0] if self.event.running else None
+        owner = (weight.parameter or "").rpartition(".")[0]
+        inside = here is not None and (here is self.event.running[-1] or here.name == here.kind)
+        inside = inside or (here is not None and owner.startswith(f"{here.name}."))
+        return inside and bool(owner) and not called_in_file(self.event.at, owner.rpartition(".")[2])
+
+    def of_another_tree(self, weight: Operand) -> bool:
+        """Whether a weight is known to belong to a module that is no part of the outermost one that runs."""
+        return self._root(weight) not in (None, 0)
+
+    @property
+    def gathers_by_hook(self) -> bool:
+        """Whether a function that a hook calls fails: one that gives nothing back, or that such a one calls."""
+        return self.flow.only_observes or self.flow.within_hook
 
     def of_one_model(self, one: Operand, other: Operand) -> bool | None:
         """Whether the layers that computed two activations are parts of the same model; None where the models
@@ -599,7 +632,7 @@ class Failure:
         """Whether the failing statement computes something of which gradients are taken, and is not part of
         taking them.
         """
-        return self.flow.feeds(_DIFFERENTIATED) and not self.flow.runs_within(_DIFFERENTIATED)
+        return self.flow.feeds(DIFFERENTIATED) and not self.flow.runs_within(DIFFERENTIATED)
 
     @cached_property
     def chooses_a_token(self) -> bool:

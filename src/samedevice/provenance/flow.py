@@ -349,18 +349,28 @@ class Flow:
     @property
     def only_observes(self) -> bool:
         """Whether the failing function was called back, as a hook is, and returns nothing."""
-        if len(self._frames) < 2 or (function := self._frames[0].function) is None:
+        function = self._frames[0].function if self._frames else None
+        gives = any(
+            isinstance(node, (ast.Yield, ast.YieldFrom)) or (isinstance(node, ast.Return) and node.value)
+            for node in (ast.walk(function) if function is not None else ())
+        )
+        return not gives and self._called_back(0)
+
+    @property
+    def within_hook(self) -> bool:
+        """Whether a function that the model does not call itself, as a hook is, was called back and runs."""
+        return any(map(self._called_back, range(self.model_depth or 0)))
+
+    def _called_back(self, depth: int) -> bool:
+        """Whether the statement that runs above a function does not name it."""
+        if len(self._frames) < depth + 2 or (function := self._frames[depth].function) is None:
             return False
         called = {
             node.id if isinstance(node, ast.Name) else node.attr
-            for node in ast.walk(self._frames[1].statement)
+            for node in ast.walk(self._frames[depth + 1].statement)
             if isinstance(node, (ast.Name, ast.Attribute))
         }
-        gives = any(
-            isinstance(node, (ast.Yield, ast.YieldFrom)) or (isinstance(node, ast.Return) and node.value)
-            for node in ast.walk(function)
-        )
-        return not gives and function.name not in (*called, "forward", "__call__")
+        return function.name not in (*called, "forward", "__call__")
 
     def replaced_by_call(self, root: Root) -> bool:
         """Whether a caller's statement hands an attribute on and gives it a new value from the same call."""
@@ -906,6 +916,17 @@ def calls_in_function(place: Place) -> frozenset[str]:
             case ast.Call(func=ast.Attribute(attr=name)) | ast.Call(func=ast.Name(id=name)):
                 found.add(name)
     return frozenset(found)
+
+
+def called_in_file(place: Place, name: str) -> bool:
+    """Whether any line of the file around a place calls something of that name."""
+    module = module_of(place.file)
+    for node in ast.walk(module) if module is not None else ():
+        match node:
+            case ast.Call(func=ast.Attribute(attr=called)) | ast.Call(func=ast.Name(id=called)):
+                if called == name:
+                    return True
+    return False
 
 
 def returns_both(place: Place, one: str, other: str) -> bool:

@@ -68,6 +68,7 @@ def _detect(failure: Failure) -> Hint | None:
         _kept_beside_a_layer,
         _beside_a_layer,
         _added_later,
+        _of_another_tree,
         _wrapped_around,
         _placed_apart,
         _shared_by_layers,
@@ -166,6 +167,21 @@ def _merged(failure: Failure) -> Hint | None:
         if product and not failure.gradient(delta):
             key = "rules.adapter-weights-on-other-device.adapter"
             return Hint(9.8, Phrase(key, operand=failure.written(delta)), delta.name)
+    return None
+
+
+def _of_another_tree(failure: Failure) -> Hint | None:
+    """A weight of a module that is no part of the model, which a hook of a layer calls; its result is added to
+    what that layer gave.
+    """
+    model = failure.event.running[-1] if len(failure.event.running) > 1 else None
+    for weight in failure.weights if model is not None else ():
+        others = [each for each in failure.plain if each.device != weight.device and failure.activation(each)]
+        foreign = others and failure.of_another_tree(weight) and failure.flow.within_hook
+        if model is not None and foreign and failure.adds_to_a_layer:
+            key = "rules.adapter-weights-on-other-device.called-by-a-hook"
+            name = weight.parameter or weight.name
+            return Hint(8.2, Phrase(key, operand=name, module=model.kind), weight.name)
     return None
 
 
@@ -296,6 +312,10 @@ RULE = Rule(
         "added-later": {
             "en": "{operand} was made after the other parts of {module} had been placed, and never moved",
             "zh": "{operand} 是在 {module} 的其他部分放好之后才创建的，从未移动",
+        },
+        "called-by-a-hook": {
+            "en": "{operand} is no part of {module}; a hook adds what it computes to what a layer gave",
+            "zh": "{operand} 不属于 {module}；由 hook 把它算出的结果加到某一层的输出上",
         },
     },
     page={"en": __doc__ or "", "zh": _CHINESE},

@@ -70,6 +70,7 @@ def _detect(failure: Failure) -> Hint | None:
         or _of_another_call(failure)
         or _filled(failure)
         or _reordered(failure)
+        or _across_layers(failure)
         or _held(failure)
         or _written(failure)
         or _set_by_the_step(failure)
@@ -136,6 +137,18 @@ def _reordered(failure: Failure) -> Hint | None:
 
 
 _PICKS = ("index_select", "index", "gather", "take_along_dim", "index_copy_")
+
+
+def _across_layers(failure: Failure) -> Hint | None:
+    """What a hook added up from the layers of one GPU, and a layer on another one adds to."""
+    if not failure.two_gpus or not failure.gathers_by_hook:
+        return None
+    for state in failure.plain_state:
+        if state.role is None and failure.is_kept(state) and failure.activation(state):
+            key = "rules.cache-or-beam-state-on-wrong-device.across-layers"
+            values = {"operand": failure.written(state), "device": state.device}
+            return Hint(7.7, Phrase(key, **values), state.name)
+    return None
 
 
 def _held(failure: Failure) -> Hint | None:
@@ -312,6 +325,10 @@ RULE = Rule(
         "kept": {
             "en": "{operand} is kept between steps by {holder}",
             "zh": "{operand} 由 {holder} 在各步之间保存",
+        },
+        "across-layers": {
+            "en": "{operand} was added up from layers on {device}; this layer is on another GPU",
+            "zh": "{operand} 由 {device} 上的各层累加而来，而这一层在另一块 GPU 上",
         },
         "of-another-call": {
             "en": "{operand} was made for an earlier call, whose {given} was on {device}, and is found again by a key without the device",

@@ -56,6 +56,8 @@ def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch or not failure.dispatched:
         return None
     for operand in failure.weights:
+        if failure.joined_later(operand):
+            continue  # no part of what was dispatched
         placed = failure.mapped(operand.parameter or "")
         hook = failure.event.running[0].hook if failure.event.running else None
         text = moved_text(operand)

@@ -136,7 +136,8 @@ def _of_another_module(failure: Failure) -> Hint | None:
         owner = (weight.parameter or "").rpartition(".")[0]
         apart = bool(failure.plain) and all(each.device != weight.device for each in failure.plain)
         placed = weight.decision is not None and weight.decision.kind == "placed"
-        if owner and owner not in running and apart and placed and failure.two_gpus and running:
+        foreign = bool(owner) and owner not in running and not failure.only_read(weight)
+        if foreign and apart and placed and failure.two_gpus and running:
             phrase = Phrase("rules.lm-head-or-tied-weight-split.shared", operand=weight.parameter or "")
             return Hint(7.2, phrase, weight.name)
     return None

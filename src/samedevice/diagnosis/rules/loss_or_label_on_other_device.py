@@ -38,6 +38,8 @@ In a library's own loss function the repair is a release of the library.
 
 from __future__ import annotations
 
+import ast
+
 from samedevice.diagnosis._failure import Failure, writes_itself
 from samedevice.diagnosis._rule import (
     Hint,
@@ -55,7 +57,7 @@ from samedevice.diagnosis._rule import (
 )
 from samedevice.events import Operand
 from samedevice.messages import Phrase
-from samedevice.provenance.syntax import names_of
+from samedevice.provenance.syntax import names_of, parsed
 
 
 def _detect(failure: Failure) -> Hint | None:
@@ -156,11 +158,17 @@ def _of_another_model(failure: Failure) -> Hint | None:
     learns = [each for each in computed if graph & names_of(texts[each.name])]
     for target in computed:
         name = texts[target.name]
-        fixed = name.isidentifier() and target not in learns
+        fixed = _reads_a_name(name) and target not in learns
         if fixed and any(each.device != target.device for each in learns):
             phrase = Phrase("rules.loss-or-label-on-other-device.label", operand=failure.written(target))
             return Hint(7.4, phrase, target.name)
     return None
+
+
+def _reads_a_name(text: str) -> bool:
+    """Whether an expression only reads what somebody computed before: `target`, `batch["target"]`."""
+    node = parsed(text)
+    return node is not None and not any(isinstance(each, ast.Call | ast.BinOp) for each in ast.walk(node))
 
 
 def _of_an_objective(failure: Failure) -> Hint | None:

@@ -57,6 +57,8 @@ def _detect(failure: Failure) -> Hint | None:
         return None
     if running and running[-1].below and not watches and not _reported(failure, state):
         return None
+    if watches and failure.two_gpus and failure.activation(state):
+        return None  # nothing of its own: what the layers of another GPU gave
     if not watches and failure.flow.combined(state.local or ""):
         return None  # it serves to compute with what it counted
     kept = Phrase("rules.metric-state-device.kept", operand=failure.written(state), device=state.device)

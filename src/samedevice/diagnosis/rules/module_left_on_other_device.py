@@ -84,7 +84,14 @@ def _detect(failure: Failure) -> Hint | None:
         return Hint(7, reason, stale.name if stale is not None else None) if stale is not None else None
     if (copy := _copy_left(failure)) is not None:
         return copy
-    looks = (_beside_its_own, _never_placed, _whole_model, _behind_a_dispatched_part, _of_an_object)
+    looks = (
+        _joined_later,
+        _beside_its_own,
+        _never_placed,
+        _whole_model,
+        _behind_a_dispatched_part,
+        _of_an_object,
+    )
     if (unplaced := next((hint for look in looks if (hint := look(failure)) is not None), None)) is not None:
         return unplaced
     left = [each for each in _largest_first(failure.weights) if each.device == "cpu"]
@@ -143,6 +150,22 @@ def _stayed(operand: Operand) -> bool:
     # Made from another module's weight, which was taken to the host for that.
     built = newest.at is not None and newest.at.function == "__init__"
     return newest.kind == "placed" and built and any(each.kind == "placed" for each in operand.lineage[1:])
+
+
+def _joined_later(failure: Failure) -> Hint | None:
+    """A weight that a script put into a model which had been placed by then, and that it sent to another GPU
+    than what the part gets.
+    """
+    here = failure.event.running[0] if len(failure.event.running) > 1 else None
+    whole = here is not None and len(here.below) == 1
+    for weight in _largest_first(failure.weights) if whole else ():
+        away = [each for each in failure.plain if each.device != weight.device and failure.activation(each)]
+        if away and failure.joined_later(weight):
+            key = "rules.module-left-on-other-device.joined-later"
+            name = weight.parameter or weight.name
+            values = {"operand": name, "elsewhere": weight.device, "device": away[0].device}
+            return Hint(7.2, Phrase(key, input=failure.written(away[0]), **values), weight.name)
+    return None
 
 
 def _beside_its_own(failure: Failure) -> Hint | None:
@@ -281,6 +304,11 @@ RULE = Rule(
             "en": "{operand} was put on {elsewhere}, and the hook of the model before it sends {input} to "
             "{device}",
             "zh": "{operand} 被放在 {elsewhere} 上，而它前面的模型的 hook 把 {input} 送到了 {device}",
+        },
+        "joined-later": {
+            "en": "{operand} came into the model after that had been placed, and was sent to {elsewhere}; {input} "
+            "comes on {device}",
+            "zh": "{operand} 是在模型放好之后才加入的，被送到了 {elsewhere}；而 {input} 在 {device} 上到来",
         },
         "not-registered": {
             "en": "{module} is kept in a plain list or attribute, so it is no part of {parent}: .to() "

@@ -53,10 +53,11 @@ def _detect(failure: Failure) -> Hint | None:
     """
     if not failure.mismatch:
         return None
-    for observed in failure.plain if failure.op in _RANGES else ():
+    counts = failure.op in _RANGES or failure.gathers_by_hook
+    for observed in failure.plain if counts else ():
         if failure.statistic(observed) and failure.flow.rounds(observed.local or ""):
-            own = Phrase("rules.quantized-state-on-other-device.range", operand=failure.written(observed))
-            return Hint(9, own, observed.name)
+            key = "rules.quantized-state-on-other-device." + ("range" if failure.op in _RANGES else "counted")
+            return Hint(9, Phrase(key, operand=failure.written(observed)), observed.name)
     for codes in failure.event.operands:
         if not _codes(failure, codes):
             continue
@@ -166,6 +167,10 @@ RULE = Rule(
         "range": {
             "en": "{operand} is a range of observed values, from which a scale is made",
             "zh": "{operand} 是校准时观测到的取值范围，scale 由它算出",
+        },
+        "counted": {
+            "en": "{operand} counts what a layer gets; values are rounded by it",
+            "zh": "{operand} 统计某一层的输入，取整时要用到它",
         },
         "beside": {
             "en": "{operand} belongs to {codes}, which was made from a weight of small integers",

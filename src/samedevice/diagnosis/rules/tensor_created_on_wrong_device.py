@@ -249,6 +249,23 @@ def _buffer_made_anew(failure: Failure) -> Hint | None:
     return None
 
 
+def _taken_away(failure: Failure) -> Hint | None:
+    """Outside a model, what a function itself sent to a GPU that it names, from the one of all that it meets."""
+    if failure.in_model or failure.weights or not failure.two_gpus:
+        return None
+    for operand in failure.plain:
+        newest, before = (*operand.lineage[:2], None, None)[:2]
+        if newest is None or before is None or newest.kind != "moved" or newest.source == "tensor":
+            continue
+        own = newest.at is not None and newest.at.function != "<module>" and operand.from_argument is None
+        met = {each.device for each in failure.event.operands if each is not operand}
+        if own and met == {before.device}:
+            key = "rules.tensor-created-on-wrong-device.taken-away"
+            values = {"operand": failure.written(operand), "device": operand.device, "home": before.device}
+            return Hint(5.4, Phrase(key, **values), operand.name)
+    return None
+
+
 def _by_script(failure: Failure) -> Hint | None:
     """What the script made on the host and uses itself, outside the model."""
     for operand in failure.plain:
@@ -346,6 +363,7 @@ _LOOKS = (
     _buffer_made_anew,
     _owned_directly,
     _of_an_input,
+    _taken_away,
     _by_script,
     _on_host,
     _index_elsewhere,
@@ -437,6 +455,10 @@ RULE = Rule(
         "made-elsewhere": {
             "en": "{operand} was made on {device}: {text}",
             "zh": "{operand} 创建在 {device} 上：{text}",
+        },
+        "taken-away": {
+            "en": "{operand} was sent from {home} to {device}, and nothing brings it back",
+            "zh": "{operand} 从 {home} 被送到了 {device}，之后没有送回来",
         },
         "kept-plain": {
             "en": "{operand} is a plain attribute of {module}: .to() moves parameters and buffers, and "

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from samedevice.events import Decision as Step
-from samedevice.events import DecisionKind, Place, Placement
+from samedevice.events import DecisionKind, Place, Placement, on_accelerator
 from samedevice.provenance import Site, resolve
 from samedevice.provenance.dispatch import entry_of
 from samedevice.provenance.named_devices import device_source
@@ -175,7 +175,7 @@ class Lineages:
         kind = decision.how
         entry = None
         if name is not None and kind in ("moved", "placed", "loaded"):
-            entry = entry_of(self._device_map, name)
+            entry = self._entry(name, decision)
             if kind != "loaded" or entry is not None:
                 kind = "placed"
         elif kind == "hook" and decision.module is not None:
@@ -197,6 +197,15 @@ class Lineages:
             order=decision.order,
             without_index=decision.without_index,
         )
+
+    def _entry(self, name: str, decision: Decision) -> str | None:
+        """The entry of the device map that this decision carried out; None where the weight went to another
+        GPU than the one of its entry, as one does that was put into the model later.
+        """
+        entry = entry_of(self._device_map, name)
+        said = None if entry is None else self._device_map[entry]
+        elsewhere = said is not None and on_accelerator(said) and said != str(decision.device)
+        return None if elsewhere and on_accelerator(str(decision.device)) else entry
 
 
 def _outermost_first(modules: Sequence[torch.nn.Module]) -> list[torch.nn.Module]:
