@@ -1,5 +1,6 @@
 import torch
-from transformers import Gemma4AssistantConfig, Gemma4AssistantForCausalLM, Gemma4ForCausalLM, Gemma4TextConfig
+from transformers import Gemma4AssistantConfig, Gemma4AssistantForCausalLM
+from transformers import Gemma4ForCausalLM, Gemma4TextConfig
 
 shape = dict(vocab_size=64, intermediate_size=32, num_attention_heads=2, num_key_value_heads=1, head_dim=8,
              global_head_dim=8, num_global_key_value_heads=1, max_position_embeddings=128, sliding_window=16,

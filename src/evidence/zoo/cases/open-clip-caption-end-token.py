@@ -4,7 +4,8 @@ import open_clip
 model = open_clip.CoCa(
     embed_dim=16,
     multimodal_cfg=dict(context_length=12, vocab_size=60, width=16, heads=2, layers=1, mlp_ratio=2),
-    text_cfg=dict(context_length=12, vocab_size=60, width=16, heads=2, layers=1, embed_cls=True, output_tokens=True),
+    text_cfg=dict(context_length=12, vocab_size=60, width=16, heads=2, layers=1, embed_cls=True,
+                  output_tokens=True),
     vision_cfg=dict(image_size=16, patch_size=8, width=16, head_width=8, layers=1, mlp_ratio=2,
                     attentional_pool=True, attn_pooler_heads=2, output_tokens=True)).eval()
 for parameter in model.parameters():
