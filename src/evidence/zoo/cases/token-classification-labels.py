@@ -1,0 +1,16 @@
+import torch
+from accelerate import dispatch_model
+from transformers import LlamaConfig, LlamaForTokenClassification
+
+config = LlamaConfig(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+                     num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64, num_labels=5)
+model = LlamaForTokenClassification(config)
+device_map = {"model.embed_tokens": "cuda:0", "model.rotary_emb": "cuda:0", "model.layers.0": "cuda:0",
+              "model.layers.1": "cuda:1", "model.norm": "cuda:1", "dropout": "cuda:1", "score": "cuda:1"}
+model = dispatch_model(model, device_map, main_device="cuda:0", skip_keys=model._skip_keys_device_placement)
+ids = torch.randint(3, 64, (2, 6), device="cuda:0")
+labels = torch.randint(5, (2, 6), device="cuda:0")
+loss = model(input_ids=ids, labels=labels, use_cache=False).loss
+loss.backward()
+print(loss)
+print("SCENARIO OK")
