@@ -386,7 +386,7 @@ class Failure:
 
     @property
     def gathers_by_hook(self) -> bool:
-        """Whether a function that a hook calls fails: one that gives nothing back, or that such a one calls."""
+        """Whether a function that a hook calls fails, or one that such a function calls."""
         return self.flow.only_observes or self.flow.within_hook
 
     def of_one_model(self, one: Operand, other: Operand) -> bool | None:

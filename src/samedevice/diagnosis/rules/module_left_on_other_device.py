@@ -306,8 +306,8 @@ RULE = Rule(
             "zh": "{operand} 被放在 {elsewhere} 上，而它前面的模型的 hook 把 {input} 送到了 {device}",
         },
         "joined-later": {
-            "en": "{operand} came into the model after that had been placed, and was sent to {elsewhere}; {input} "
-            "comes on {device}",
+            "en": "{operand} came into the model after that had been placed, and was sent to {elsewhere}; "
+            "{input} comes on {device}",
             "zh": "{operand} 是在模型放好之后才加入的，被送到了 {elsewhere}；而 {input} 在 {device} 上到来",
         },
         "not-registered": {

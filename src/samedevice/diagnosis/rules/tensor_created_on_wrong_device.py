@@ -250,7 +250,7 @@ def _buffer_made_anew(failure: Failure) -> Hint | None:
 
 
 def _taken_away(failure: Failure) -> Hint | None:
-    """Outside a model, what a function itself sent to a GPU that it names, from the one of all that it meets."""
+    """Outside a model, what a function itself sent to a GPU that it names, away from all that it meets."""
     if failure.in_model or failure.weights or not failure.two_gpus:
         return None
     for operand in failure.plain:
