@@ -378,7 +378,11 @@ class Failure:
         owner = (weight.parameter or "").rpartition(".")[0]
         inside = here is not None and (here is self.event.running[-1] or here.name == here.kind)
         inside = inside or (here is not None and owner.startswith(f"{here.name}."))
-        return inside and bool(owner) and not called_in_file(self.event.at, owner.rpartition(".")[2])
+        return inside and bool(owner) and not self.called_too(owner)
+
+    def called_too(self, layer: str) -> bool:
+        """Whether a line of the file that fails calls a layer, by the last part of its name."""
+        return called_in_file(self.event.at, layer.rpartition(".")[2])
 
     def of_another_tree(self, weight: Operand) -> bool:
         """Whether a weight is known to belong to a module that is no part of the outermost one that runs."""

@@ -123,8 +123,10 @@ _JOINS = ("cat", "stack", "where", "mul", "add", "index_put_", "copy_")
 def _of_another_module(failure: Failure) -> Hint | None:
     """A product with the weight of a module that does not run itself, and that was placed elsewhere."""
     running = {each.name for each in failure.event.running}
-    if failure.op not in _USES or failure.dispatched:
+    if failure.op not in _USES:
         return None
+    if failure.dispatched:
+        return _read_again(failure)
     for weight in failure.plain if failure.two_gpus and failure.in_model else ():
         newest = weight.decision
         foreign = newest is not None and newest.kind == "placed" and newest.name is None
@@ -138,6 +140,21 @@ def _of_another_module(failure: Failure) -> Hint | None:
         placed = weight.decision is not None and weight.decision.kind == "placed"
         foreign = bool(owner) and owner not in running and not failure.only_read(weight)
         if foreign and apart and placed and failure.two_gpus and running:
+            phrase = Phrase("rules.lm-head-or-tied-weight-split.shared", operand=weight.parameter or "")
+            return Hint(7.2, phrase, weight.name)
+    return None
+
+
+def _read_again(failure: Failure) -> Hint | None:
+    """A product with the weight of a layer that a dispatched model also calls, and that is where the map has
+    it: for the call a hook brings the input, for the product none does.
+    """
+    for weight in failure.weights if failure.two_gpus else ():
+        owner = (weight.parameter or "").rpartition(".")[0]
+        in_place = failure.mapped(weight.parameter or "") == weight.device
+        met = [each for each in failure.plain if failure.activation(each) and each.device != weight.device]
+        called = failure.event.running and owner not in {each.name for each in failure.event.running}
+        if owner and in_place and met and called and failure.called_too(owner):
             phrase = Phrase("rules.lm-head-or-tied-weight-split.shared", operand=weight.parameter or "")
             return Hint(7.2, phrase, weight.name)
     return None

@@ -132,7 +132,7 @@ def _whole_model(failure: Failure) -> Hint | None:
     left = [each for each in _largest_first(failure.event.operands) if _stayed(each)]
     brought = any(on_accelerator(each.device) and each.lineage for each in failure.plain)
     inside = any(failure.made_inside(each) for each in failure.plain if on_accelerator(each.device))
-    if model is None or set(model.below) != {"cpu"} or not left or not brought or inside:
+    if model is None or {*model.own, *model.below} != {"cpu"} or not left or not brought or inside:
         return None
     named = left[0].decision.name if left[0].decision is not None else None
     return Hint(
