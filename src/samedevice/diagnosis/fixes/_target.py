@@ -64,6 +64,8 @@ def target_at(failure: Failure, script: Script | None, guilty: Operand, line: in
         and not (follows or _is_failing(failure, script, line))
     ):
         hand = told_by_function(script, line)
+        if newest is not None and hand == newest.said:
+            hand = None  # this is what put it there
     if hand is not None:
         return Target(hand, True, hand)
     return None if reusable else Target(code_of(device, failure, script), False, named(device, failure))

@@ -171,7 +171,7 @@ def _merged(failure: Failure) -> Hint | None:
 
 
 def _of_another_tree(failure: Failure) -> Hint | None:
-    """A weight of a module that is no part of the model, and that a hook of a layer calls; what it computes is
+    """A weight of a module that is no part of the model, and that a hook of a layer calls; its result is
     added to what that layer gave.
     """
     model = failure.event.running[-1] if len(failure.event.running) > 1 else None

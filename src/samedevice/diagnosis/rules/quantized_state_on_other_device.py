@@ -56,8 +56,12 @@ def _detect(failure: Failure) -> Hint | None:
     counts = failure.op in _RANGES or failure.gathers_by_hook
     for observed in failure.plain if counts else ():
         if failure.statistic(observed) and failure.flow.rounds(observed.local or ""):
-            key = "rules.quantized-state-on-other-device." + ("range" if failure.op in _RANGES else "counted")
-            return Hint(9, Phrase(key, operand=failure.written(observed)), observed.name)
+            name = failure.written(observed)
+            if failure.op in _RANGES:
+                why = Phrase("rules.quantized-state-on-other-device.range", operand=name)
+            else:
+                why = Phrase("rules.quantized-state-on-other-device.counted", operand=name)
+            return Hint(9, why, observed.name)
     for codes in failure.event.operands:
         if not _codes(failure, codes):
             continue
