@@ -63,6 +63,7 @@ def event_at(
 
     `frames` tells which of them a person wrote, `bare` are operands that are no tensors.
     """
+    # Long: one record of an event, field by field.
     own = list(islice(frames.frames(frame, _COMMAND_LINE), _STACK_LIMIT))
     with as_torch():
         modules, held = modules_in(outwards(frame)), modules_held(own)
