@@ -5,7 +5,8 @@ python -m tools.known_bad --check    # exit status 1 when one is stale
 
 A case of the zoo names the release that has a bug, the one that has not, the file of the library where it
 fails, and a script that shows it. From the script comes what a project must use to meet the bug: the classes
-that it imports, without those that several cases of the library need (`get_peft_model`).
+that it imports, without those that several cases of the library need (`get_peft_model`). A case that has no
+other names has no row.
 
 A page of docs/found names the release, the classes that meet the bug, and older releases with the same lines.
 """
@@ -121,6 +122,8 @@ def table() -> str:
     for entry in sorted(entries, key=lambda each: (each["package"], each["id"])):
         package = entry["package"]
         names = [name for name in imported[entry["id"]] if counts[package, name] < _COMMON]
+        if imported[entry["id"]] and not names:
+            continue  # whatever a project imports from the library would be told of it
         rows.append(_row(entry, _module(entry), names))
     return "\n".join([_HEAD, *rows])
 
