@@ -940,6 +940,13 @@ class Failure:
                 return operand
         return candidates[-1]
 
+    def sent_by_this_line(self, operand: Operand) -> bool:
+        """Whether it was computed from what the failing line sent to its device: by its own words, or because
+        an earlier refusal of the line was healed.
+        """
+        newest = operand.decision
+        return newest is not None and newest.kind == "moved" and _line(newest.at) == _line(self.event.at)
+
     def mapped(self, parameter: str) -> str | None:
         """Where the map puts a parameter; None when the map does not reach it."""
         return mapped(self.event.device_map, parameter)

@@ -106,7 +106,8 @@ def _parts_meet(failure: Failure) -> Hint | None:
         if odd is None or (not same and cut is None):
             return None
         reason = _two_parts(failure, layers) if cut is None else _cut(failure, cut)
-        return Hint(6 if same or _by_entries(layers) else 4.2, reason, odd.name)
+        sure = (same or _by_entries(layers)) and not failure.sent_by_this_line(odd)
+        return Hint(6 if sure else 4.2, reason, odd.name)
     if cut is not None and not failure.weights:
         for given in failure.plain:
             if given.from_argument is not None and given not in layers and failure.taken_by_a_layer(given):

@@ -164,7 +164,8 @@ def _joined_later(failure: Failure) -> Hint | None:
             key = "rules.module-left-on-other-device.joined-later"
             name = weight.parameter or weight.name
             values = {"operand": name, "elsewhere": weight.device, "device": away[0].device}
-            return Hint(7.2, Phrase(key, input=failure.written(away[0]), **values), weight.name)
+            sure = 4.2 if failure.adds_to_a_layer else 7.2  # what is added may be an adapter as well
+            return Hint(sure, Phrase(key, input=failure.written(away[0]), **values), weight.name)
     return None
 
 
