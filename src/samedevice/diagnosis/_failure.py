@@ -35,8 +35,7 @@ _LOSSES = re.compile(
 )
 """Operators and functions of torch.nn.functional that compute a loss."""
 _LOSS_CALLS = frozenset(("cross_entropy", "nll_loss", "binary_cross_entropy", "kl_div", "mse_loss"))
-DIFFERENTIATED = frozenset(("backward", "grad"))
-"""Methods and functions that take gradients."""
+_DIFFERENTIATED = frozenset(("backward", "grad"))
 _COUNTS = frozenset(
     "add sub maximum minimum fmax fmin logical_or logical_and scatter_add scatter_reduce index_add".split()
 )
@@ -45,6 +44,10 @@ _COUNTS = frozenset(
 
 def _line(place: Place | None) -> tuple[str, int, str] | None:
     return None if place is None else (place.file, place.line, place.function)
+
+
+def _both_in_constructors(one: Place | None, other: Place | None) -> bool:
+    return all(each is not None and each.function == "__init__" for each in (one, other))
 
 
 def _by_default(decision: Decision) -> bool:
@@ -304,6 +307,11 @@ class Failure:
             if each.root == 0 and each.kind in ("placed", "moved") and on_accelerator(each.device)
         )
 
+    @cached_property
+    def _main_placement(self) -> Placement | None:
+        """What placed most of its weights."""
+        return max(self.placements, key=lambda each: each.count, default=None)
+
     def added_later(self, operand: Operand) -> bool:
         """Whether a weight was made for a module that had been built and placed before, and that
         no statement placed since.
@@ -313,22 +321,20 @@ class Failure:
             return False
         if self.made_by_the_model(operand):
             return False
-        main = max(self.placements, key=lambda each: each.count, default=None)
+        main = self._main_placement
         if main is None or main.born > main.first or newest.order < main.last:
             return False
-        built = newest.at is not None and newest.at.function == "__init__"
-        return not (built and main.at is not None and main.at.function == "__init__")
+        return not _both_in_constructors(newest.at, main.at)
 
     def joined_later(self, weight: Operand) -> bool:
         """Whether a weight was made, and placed by a statement of its own, when most of the model had been
         placed: what a script puts into a model that it dispatched.
         """
-        main = max(self.placements, key=lambda each: each.count, default=None)
+        main = self._main_placement
         newest, *_, first = (*weight.lineage, *weight.lineage[-1:]) or (None, None)
         if main is None or newest is None or first is None or newest.kind != "placed":
             return False
-        built = newest.at is not None and newest.at.function == "__init__"
-        if self._root(weight) != 0 or (built and main.at is not None and main.at.function == "__init__"):
+        if self._root(weight) != 0 or _both_in_constructors(newest.at, main.at):
             return False
         return first.kind in ("created", "loaded") and first.order > main.last and newest.entry is None
 
@@ -636,7 +642,12 @@ class Failure:
         """Whether the failing statement computes something of which gradients are taken, and is not part of
         taking them.
         """
-        return self.flow.feeds(DIFFERENTIATED) and not self.flow.runs_within(DIFFERENTIATED)
+        return self.flow.feeds(_DIFFERENTIATED) and not self.takes_gradients
+
+    @cached_property
+    def takes_gradients(self) -> bool:
+        """Whether the failing statement is part of taking gradients."""
+        return self.flow.runs_within(_DIFFERENTIATED)
 
     @cached_property
     def chooses_a_token(self) -> bool:

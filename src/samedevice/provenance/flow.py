@@ -27,7 +27,15 @@ from samedevice.provenance.assignments import (
 )
 from samedevice.provenance.named_devices import looked_up
 from samedevice.provenance.results import NUMBERS, added, attribute_written, follow
-from samedevice.provenance.syntax import Function, function_around, function_at, module_of, parsed, segment
+from samedevice.provenance.syntax import (
+    Function,
+    function_around,
+    function_at,
+    module_of,
+    names_called,
+    parsed,
+    segment,
+)
 from samedevice.provenance.written import written
 
 RootKind = Literal["argument", "item", "made", "attribute", "again"]
@@ -910,23 +918,13 @@ def _written(call: ast.expr) -> list[ast.expr]:
 def calls_in_function(place: Place) -> frozenset[str]:
     """The names of the functions and methods that the function around a place calls."""
     function = function_at(place.file, place.line)
-    found: set[str] = set()
-    for node in ast.walk(function) if function is not None else ():
-        match node:
-            case ast.Call(func=ast.Attribute(attr=name)) | ast.Call(func=ast.Name(id=name)):
-                found.add(name)
-    return frozenset(found)
+    return names_called(ast.walk(function)) if function is not None else frozenset()
 
 
 def called_in_file(place: Place, name: str) -> bool:
     """Whether any line of the file around a place calls something of that name."""
     module = module_of(place.file)
-    for node in ast.walk(module) if module is not None else ():
-        match node:
-            case ast.Call(func=ast.Attribute(attr=called)) | ast.Call(func=ast.Name(id=called)):
-                if called == name:
-                    return True
-    return False
+    return module is not None and name in names_called(ast.walk(module))
 
 
 def returns_both(place: Place, one: str, other: str) -> bool:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from samedevice.events import DeviceSource, Place
 from samedevice.provenance.assignments import names_in
-from samedevice.provenance.syntax import function_at, module_of, parsed
+from samedevice.provenance.syntax import function_at, module_of, names_called, parsed
 
 Told = tuple[DeviceSource, str | None]
 """What names a device, and the expression that does."""
@@ -60,11 +60,7 @@ def writes_gpu(place: Place) -> bool:
     """
     function = function_at(place.file, place.line)
     module = module_of(place.file)
-    names = {
-        each.func.attr if isinstance(each.func, ast.Attribute) else each.func.id
-        for each in (_nodes(function) if function is not None else ())
-        if isinstance(each, ast.Call) and isinstance(each.func, (ast.Attribute, ast.Name))
-    }
+    names = names_called(_nodes(function) if function is not None else ())
     helpers = [
         each
         for each in (_nodes(module) if module is not None else ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from threading import RLock
 
@@ -74,6 +74,15 @@ def methods_called(statement: str) -> frozenset[str]:
     )
 
 
+def names_called(nodes: Iterable[ast.AST]) -> frozenset[str]:
+    """The names of the functions and methods that the calls among nodes call."""
+    return frozenset(
+        node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+        for node in nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Attribute, ast.Name))
+    )
+
+
 def function_at(file: str, line: int) -> Function | None:
     """The innermost function around a line of a file."""
     module = module_of(file)
@@ -112,14 +121,8 @@ def runs_at_calls(file: str, function: str) -> bool:
         for each in nodes
         if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.name in hooks
         for node in ast.walk(each)
-        if isinstance(node, ast.Call)
     ]
-    called = {
-        node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
-        for node in inside
-        if isinstance(node.func, (ast.Attribute, ast.Name))
-    }
-    return function in hooks | called
+    return function in hooks | names_called(inside)
 
 
 _HOOKS = frozenset(("register_forward_hook", "register_forward_pre_hook"))

@@ -175,7 +175,7 @@ def _sent_inside(failure: Failure, script: Script, guilty: Operand, device: str)
                         continue
                     line = f"{name} = {script.text(node)}"
                     left = Script(script.file, reduced(script, node, part))
-                    again = next((each for each in left.nodes if _is_at(each, early)), None)
+                    again = next((each for each in left.nodes if same_place(each, early)), None)
                     if isinstance(again, ast.stmt):
                         yield with_line_before(left, again, line), Phrase("fix.moved-once", line=line)
 
@@ -197,11 +197,6 @@ def _is_read_besides(script: Script, name: str, early: ast.stmt, late: ast.stmt)
         and id(node) not in inside
         for node in ast.walk(script.scope(late.lineno))
     )
-
-
-def _is_at(node: ast.AST, statement: ast.stmt) -> bool:
-    same = isinstance(node, ast.stmt) and (node.lineno, node.col_offset)
-    return same == (statement.lineno, statement.col_offset)
 
 
 def _rows_sent_on(failure: Failure, script: Script, guilty: Operand) -> _Change:

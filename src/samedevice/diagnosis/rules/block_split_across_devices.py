@@ -43,7 +43,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from samedevice.diagnosis._failure import DIFFERENTIATED, Failure
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import (
     Hint,
     Rule,
@@ -83,7 +83,7 @@ def _detect(failure: Failure) -> Hint | None:
     hint = _parts_meet(failure)
     if failure.dispatched or not _all_placed(failure):
         return hint
-    if not failure.in_model and failure.flow.runs_within(DIFFERENTIATED):
+    if not failure.in_model and failure.takes_gradients:
         return hint  # what a function keeps for its gradient is no part of a model
     if hint is None:
         odd = _smaller(failure) or _brought(failure) or failure.odd(*failure.event.operands)

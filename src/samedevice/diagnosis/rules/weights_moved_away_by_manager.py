@@ -66,9 +66,7 @@ def _detect(failure: Failure) -> Hint | None:
             for each in before
         )
         at = newest.at
-        called_back = runs_at_calls(
-            at.file, at.function
-        )  # after each call of the module, and before its next
+        called_back = runs_at_calls(at.file, at.function)  # after each call of the module
         if was_there and not called_back and at.function not in ("<module>", "__init__"):  # there it was made
             operand = weight.parameter or weight.name
             key = "rules.weights-moved-away-by-manager.sent-away"

@@ -76,6 +76,7 @@ from samedevice.runtime.state import (
     tensors_in,
     this_thread,
     use_on_stream,
+    without_number,
 )
 from samedevice.runtime.tracking import (
     Recorder,
@@ -424,8 +425,7 @@ class Engine:
         """An operator without tensor arguments."""
         op, args, kwargs = call.op, call.args, call.kwargs
         this_thread.decision = decision = Decision("created", target or CPU, self.tracker.site())
-        asked = kwargs.get("device")
-        decision.without_index = asked is not None and asked.index is None and asked.type == "cuda"
+        decision.without_index = without_number(kwargs.get("device"))
         if generator is not None and op.random:
             self.mismatches.check_generator(call, generator, target or CPU)
         if target is None or target.type == "cpu":

@@ -30,6 +30,7 @@ from samedevice.runtime.state import (
     storage_of,
     this_thread,
     value_of,
+    without_number,
 )
 from samedevice.runtime.tracking import Tracker, to_meta, to_value
 
@@ -70,7 +71,7 @@ class Transfers:
         elif "cpu" in (home.type, target.type) and not kwargs.get("non_blocking"):
             wait_for_copy(home, target)
         moved = self.transfer(source, target, options, self._tracker.site())
-        if home != target and device is not None and device.index is None and device.type == "cuda":
+        if home != target and without_number(device):
             decision = this_thread.decision
             if decision is not None:
                 decision.without_index = True

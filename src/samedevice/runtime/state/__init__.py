@@ -11,7 +11,7 @@ from samedevice.runtime.state.arenas import PoolId
 from samedevice.runtime.state.caching_allocator import Booking, CachingAllocator
 from samedevice.runtime.state.call import Call, Geometry, has_geometry
 from samedevice.runtime.state.calling_code import asker, caller
-from samedevice.runtime.state.decision import KEPT_BY_RESULTS, Decision, shortened
+from samedevice.runtime.state.decision import KEPT_BY_RESULTS, Decision, shortened, without_number
 from samedevice.runtime.state.ledger import DeviceLedger, OutOfDeviceMemoryError
 from samedevice.runtime.state.machine_state import (
     CPU,
@@ -139,4 +139,5 @@ __all__ = [
     "value_of",
     "virtual_state",
     "whole",
+    "without_number",
 ]

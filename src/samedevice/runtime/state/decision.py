@@ -26,6 +26,11 @@ KEPT_BY_RESULTS = frozenset(("placed", "hook"))
 _order = count(1).__next__
 
 
+def without_number(asked: torch.device | None) -> bool:
+    """Whether a program asked for `cuda`, the current GPU, and said no number."""
+    return asked is not None and asked.index is None and asked.type == "cuda"
+
+
 class Decision:
     """One decision; `earlier` is the one that it took the place of."""
 

@@ -29,6 +29,7 @@ from samedevice.runtime.state import (
     is_virtual,
     memory_of,
     this_thread,
+    without_number,
 )
 from samedevice.runtime.tensors.dlpack import Capsule
 
@@ -215,9 +216,9 @@ def _from_data(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _without_number(device: Any) -> bool:
-    """Whether a program says `cuda`, and not which."""
+    """The same of what a program gives as `device=`: a device, its name, or a number."""
     told = TorchDevice(device) if isinstance(device, str) else device
-    return isinstance(told, TorchDevice) and told.type == "cuda" and told.index is None
+    return isinstance(told, TorchDevice) and without_number(told)
 
 
 def _as_tensor(original: Callable[..., Any]) -> Callable[..., Any]:
