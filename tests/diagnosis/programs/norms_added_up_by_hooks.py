@@ -12,9 +12,7 @@ class Sizes:
 
     def add(self, module, given, gave):
         size = gave.detach().norm(dim=-1)
-        if self.sum is None:
-            self.sum = torch.zeros_like(size)
-        self.sum = self.sum + size
+        self.sum = size if self.sum is None else self.sum + size
 
 
 blocks = nn.ModuleList(nn.Linear(8, 8).to(f"cuda:{number // 2}") for number in range(4))

@@ -32,11 +32,28 @@ def attached_fix(failure: Failure, script: Script | None, weight: Operand | None
             continue
         owner, value, place = joined[0]
         wrapped = _wrapped(script, value, place)
+        if wrapped is None and _is_new_container(script, owner):
+            return None  # it has no weight yet
         device = f"next({wrapped or script.text(owner)}.parameters()).device"
         diff = script_diff(script, moved(script, value, device))
         if diff is not None:
             return Fix(Phrase("fix.attached", module=module.kind, device=device), "safe", diff)
     return None
+
+
+def _is_new_container(script: Script, owner: ast.Name) -> bool:
+    """Whether the function that fills a container made it empty: `adapters = nn.ModuleDict()`."""
+    return any(
+        isinstance(node, ast.Assign)
+        and [script.text(each) for each in node.targets] == [owner.id]
+        and isinstance(node.value, ast.Call)
+        and called(node.value) in _CONTAINERS
+        and not node.value.args
+        for node in ast.walk(script.scope(owner.lineno))
+    )
+
+
+_CONTAINERS = ("ModuleDict", "ModuleList", "Sequential")
 
 
 def grown_fix(failure: Failure, script: Script | None, weight: Operand | None) -> Fix[Phrase] | None:

@@ -557,8 +557,18 @@ def _before_use(failure: Failure, script: Script, guilty: Operand) -> _Change:
         if isinstance(node, (ast.Name, ast.Attribute))
     ):
         return
+    if any(_asks_for_none(script, node, read) for node in ast.walk(statement)):
+        return  # it may be none yet, and has nothing to move
     line = f"{name} = {name}.to({target.text})"
     yield with_line_before(script, statement, line), Phrase("fix.moved-once", line=line)
+
+
+def _asks_for_none(script: Script, node: ast.AST, name: str) -> bool:
+    """Whether a node compares what is written as `name` with None."""
+    match node:
+        case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            return script.text(left) == name
+    return False
 
 
 def _item_moved(failure: Failure, script: Script, guilty: Operand, item: ast.expr) -> _Change:
