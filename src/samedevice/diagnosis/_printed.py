@@ -10,7 +10,7 @@ from samedevice.diagnosis._rule import beside_the_first, device_pattern
 from samedevice.diagnosis.paste import THING, Frame, Pattern, Report
 from samedevice.diagnosis.story import Reading
 from samedevice.messages import Phrase
-from samedevice.provenance.syntax import parsed
+from samedevice.provenance.syntax import given_by_name, parsed
 
 _KINDS = frozenset(
     "same-device argument-device index-device mask-device type-combination cat-device-old".split()
@@ -49,7 +49,7 @@ def _weight_of_a_function(report: Report) -> Reading | None:
     if device_pattern(report.devices) != "host" or report.devices[-1] != "cpu":
         return None
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)) if tree is not None else ():
-        given = next((each.value for each in call.keywords if each.arg == "weight"), None)
+        given = given_by_name(call, "weight")
         weight = given or (call.args[1] if len(call.args) > 1 else None)
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         if _CONVOLVES.fullmatch(name) and weight is not None and not _of_a_layer(weight):
@@ -244,7 +244,7 @@ def _must_be(report: Report, code: str, name: str, moved: frozenset[str]) -> boo
 
 def _index_of(call: ast.Call) -> str | None:
     """The name that `x.index_add(dim, index, source)` or `torch.gather(x, dim, index)` indexes by."""
-    given = next((each.value for each in call.keywords if each.arg == "index"), None)
+    given = given_by_name(call, "index")
     match call.func:
         case ast.Attribute(value=ast.Name(id="torch")) if given is None and len(call.args) > _DIM + 1:
             given = call.args[_DIM + 1]

@@ -74,6 +74,11 @@ def methods_called(statement: str) -> frozenset[str]:
     )
 
 
+def given_by_name(call: ast.Call, name: str) -> ast.expr | None:
+    """What a call gives as the argument of that name, where it writes the name."""
+    return next((each.value for each in call.keywords if each.arg == name), None)
+
+
 def names_called(nodes: Iterable[ast.AST]) -> frozenset[str]:
     """The names of the functions and methods that the calls among nodes call."""
     return frozenset(

@@ -16,6 +16,7 @@ from samedevice.diagnosis.fixes._target import partners, unites, wanted
 from samedevice.events import Operand
 from samedevice.findings import Fix
 from samedevice.messages import Phrase
+from samedevice.provenance.syntax import given_by_name
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -43,7 +44,7 @@ def asked_fix(failure: Failure, script: Script | None, guilty: Operand | None) -
     target = target_of(failure, script, guilty, device, call.lineno)
     if target is None:
         return None
-    given = next((each.value for each in call.keywords if each.arg == decision.said), None)
+    given = given_by_name(call, decision.said)
     spread = any(isinstance(each, ast.Starred) for each in call.args)
     if given is None and spread and not _has_default(function, decision.said):
         return None
@@ -79,7 +80,7 @@ def _written_at(
     for node in script.nodes:
         if not isinstance(node, ast.Call) or called(node) != function.name:
             continue
-        given = next((each.value for each in node.keywords if each.arg == parameter), None)
+        given = given_by_name(node, parameter)
         given = node.args[at] if given is None and at is not None and at < len(node.args) else given
         if isinstance(given, ast.Constant) and given.value == device:
             found.append(node)

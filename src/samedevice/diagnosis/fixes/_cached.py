@@ -16,6 +16,7 @@ from samedevice.diagnosis.fixes._target import target_at, unites
 from samedevice.events import Operand
 from samedevice.findings import Fix
 from samedevice.messages import Phrase
+from samedevice.provenance.syntax import given_by_name
 
 _NAME = "device"
 _CACHES = frozenset(("cache", "lru_cache"))
@@ -101,7 +102,7 @@ def _factories(script: Script, function: ast.FunctionDef) -> list[ast.Call | ast
         if not isinstance(node, ast.Call) or called(node) not in FACTORIES:
             continue
         made.append(node)
-        given = next((each.value for each in node.keywords if each.arg == _NAME), None)
+        given = given_by_name(node, _NAME)
         if isinstance(given, ast.Name):
             named.append(given.id)
         elif given is not None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from samedevice.diagnosis.fixes._source import Script, lines_of, same_span
 from samedevice.provenance import installed_path
-from samedevice.provenance.syntax import tree_of
+from samedevice.provenance.syntax import given_by_name, tree_of
 
 RANK_MAP = '{"": int(os.environ.get("LOCAL_RANK", "0"))}'
 """The map that puts the model of each rank on its own GPU."""
@@ -107,7 +107,7 @@ def with_keyword(script: Script, call: ast.Call, name: str, value: str) -> str:
 
 def with_value(script: Script, call: ast.Call, name: str, value: str) -> str:
     """The source in which a call is given this by name, in the place of what it was given so."""
-    given = next((each.value for each in call.keywords if each.arg == name), None)
+    given = given_by_name(call, name)
     return with_keyword(script, call, name, value) if given is None else swapped(script, given, value)
 
 

@@ -18,6 +18,7 @@ from samedevice.diagnosis.fixes._target import code_of, is_reusable, named, told
 from samedevice.events import Operand
 from samedevice.findings import Fix
 from samedevice.messages import Phrase
+from samedevice.provenance.syntax import given_by_name
 
 
 def generator_fixes(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
@@ -55,10 +56,7 @@ def _made_there(failure: Failure, script: Script, old: ast.Call, device: str) ->
     """The call that makes the generator, on another device; None in code that others call, where nothing
     names the device.
     """
-    given = next(
-        (keyword.value for keyword in old.keywords if keyword.arg == "device"),
-        old.args[0] if old.args else None,
-    )
+    given = given_by_name(old, "device") or (old.args[0] if old.args else None)
     asked = _asked_device(failure, script, old.lineno) or device_at(failure, script, device, old.lineno)
     if asked is None and (constructed := told(failure, script, old, device)) is not None:
         return constructed
@@ -191,7 +189,7 @@ def _asked_and_sent(failure: Failure, script: Script | None) -> Fix[Phrase] | No
     maker = _maker(ran)
     if own is None or maker is None or "out" in given:
         return None
-    named = next((each.value for each in maker.keywords if each.arg == "device"), None)
+    named = given_by_name(maker, "device")
     like = maker.args[0] if maker.args and called(maker) in _LIKE | _FILLED else None
     asked = device_text(script, like) if named is None else script.text(named)
     if asked is None:
@@ -227,7 +225,7 @@ def _asked_device(failure: Failure, script: Script, line: int) -> str | None:
     ran = script.expression(at) if script.holds(at) else None
     if not isinstance(ran, ast.Call):
         return None
-    given = next((each.value for each in ran.keywords if each.arg == "device"), None)
+    given = given_by_name(ran, "device")
     here = script.scope(line)
     if given is None or isinstance(given, ast.Constant):
         return None

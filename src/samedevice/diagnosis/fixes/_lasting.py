@@ -36,7 +36,7 @@ from samedevice.events import Operand, Place, on_accelerator
 from samedevice.findings import Fix
 from samedevice.messages import Phrase
 from samedevice.provenance.assignments import Given, names_in, reaching, statements_around
-from samedevice.provenance.syntax import parsed
+from samedevice.provenance.syntax import given_by_name, parsed
 
 _STEPS = 8
 """So many names are followed back."""
@@ -347,7 +347,7 @@ def _where_kept(failure: Failure, script: Script, guilty: Operand, device: str) 
 def _on(script: Script, value: ast.expr, target: str) -> str:
     """The source in which a value is made on, or moved to, a device."""
     if isinstance(value, ast.Call) and called(value) in FACTORIES:
-        given = next((each.value for each in value.keywords if each.arg == "device"), None)
+        given = given_by_name(value, "device")
         if given is not None:
             return swapped(script, given, target)
         if script.text(value.func).startswith("torch."):

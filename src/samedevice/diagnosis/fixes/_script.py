@@ -71,6 +71,7 @@ from samedevice.diagnosis.paste import short_file
 from samedevice.events import Event, EventKind, Operand, Place, Running, on_accelerator
 from samedevice.findings import Fix, Safety
 from samedevice.messages import Phrase, Several, Value
+from samedevice.provenance.syntax import given_by_name
 
 Repair = Callable[[Failure, Script | None, Operand | None], list[Fix[Phrase]]]
 
@@ -607,7 +608,7 @@ def _loaded(failure: Failure, script: Script | None, guilty: Operand | None) -> 
     if script is not None and script.holds(place):
         target = target_at(failure, script, guilty, place.line)
         for call in script.find(place):
-            given = next((each.value for each in call.keywords if each.arg == "map_location"), None)
+            given = given_by_name(call, "map_location")
             if target is None or called(call) != "load" or (given is not None and not target.derived):
                 continue
             diff = script_diff(script, with_value(script, call, "map_location", target.text))
@@ -644,7 +645,7 @@ def _as_replaced(script: Script, guilty: Operand) -> Fix[Phrase] | None:
     if not script.bound(owner, here, place.line, takers[0].lineno):
         return None
     device = f"next({owner}.parameters()).device"
-    given = next((each.value for each in loads[0].keywords if each.arg == "map_location"), None)
+    given = given_by_name(loads[0], "map_location")
     changed = (
         with_keyword(script, loads[0], "map_location", device)
         if given is None
@@ -804,7 +805,7 @@ def _chosen(failure: Failure, script: Script | None, guilty: Operand | None) -> 
     statement = script.around(started[0]) if script is not None and len(started) == 1 else None
     if script is None or statement is None:
         return []
-    rank = next((each.value for each in started[0].keywords if each.arg == "rank"), None)
+    rank = given_by_name(started[0], "rank")
     if isinstance(rank, ast.Name):
         index = f"{rank.id} % torch.cuda.device_count()"
     else:
@@ -1135,7 +1136,7 @@ def _move_at_call(failure: Failure, script: Script, guilty: Operand, target: str
         if script.class_of(script.scope(place.line)) is not None:
             continue  # a method has its own names
         for call in script.find(place):
-            given = next((each.value for each in call.keywords if each.arg == guilty.argument), None)
+            given = given_by_name(call, guilty.argument) if guilty.argument else None
             for node in [*call.args, *(keyword.value for keyword in call.keywords)]:
                 named = isinstance(node, ast.Name) and node.id in (
                     guilty.argument,

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from samedevice.diagnosis.fixes._source import Script, called
 from samedevice.events import Operand, Place
+from samedevice.provenance.syntax import given_by_name
 
 _NAMESPACES = frozenset("torch F functional nn math np linalg special".split())
 _LEFT = ("self", "input", "mat1", "elements", "condition", "sorted_sequence")
@@ -213,7 +214,7 @@ def _in_subscript(node: ast.Subscript, operand: Operand, value: ast.expr | None)
 
 def _in_call(call: ast.Call, operand: Operand) -> ast.expr | None:
     name = called(call)
-    given = next((each.value for each in call.keywords if each.arg == operand.name), None)
+    given = given_by_name(call, operand.name)
     if given is not None:
         return given
     function = call.func

@@ -19,6 +19,7 @@ from samedevice.diagnosis.fixes._at_hand import device_at
 from samedevice.diagnosis.fixes._source import Script, called
 from samedevice.diagnosis.fixes._spelling import device_text, spelled_at, weight_text
 from samedevice.events import Operand, Place
+from samedevice.provenance.syntax import given_by_name
 
 CALLED = ("generate", "forward", "chat", "__call__", "encode")
 """Methods by which a script runs a model."""
@@ -405,7 +406,7 @@ def _placed_by(script: Script, here: ast.AST, operand: Operand, line: int) -> st
     call = script.expression(place)
     if not isinstance(call, ast.Call):
         return None
-    given = next((keyword.value for keyword in call.keywords if keyword.arg == "device"), None)
+    given = given_by_name(call, "device")
     # What `to` made without moving it got another type from it.
     if given is None and called(call) in ("to", "cuda") and call.args and operand.moved is not None:
         given = call.args[0]
