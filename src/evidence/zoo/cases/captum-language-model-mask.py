@@ -1,25 +1,18 @@
 import torch
 from captum.attr import FeatureAblation, LLMAttribution, TextTokenInput
-from transformers import GPT2Config, GPT2LMHeadModel
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
-
-class Letters:
-    def encode(self, text, return_tensors=None):
-        ids = [ord(letter) - ord("a") for letter in text]
-        return torch.tensor([ids]) if return_tensors == "pt" else ids
-
-    def decode(self, ids):
-        return "".join(self.convert_ids_to_tokens(ids))
-
-    def convert_ids_to_tokens(self, ids):
-        return [chr(int(each) + ord("a")) for each in ids]
-
-
-model = GPT2LMHeadModel(GPT2Config(vocab_size=26, n_positions=32, n_embd=16, n_layer=1, n_head=2)).eval()
+vocabulary = {"[UNK]": 0, "where": 1, "is": 2, "the": 3, "tensor": 4, "here": 5}
+words = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
+words.pre_tokenizer = Whitespace()
+tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
+model = GPT2LMHeadModel(GPT2Config(vocab_size=8, n_positions=32, n_embd=16, n_layer=1, n_head=2)).eval()
 model.to("cuda:0")
-tokenizer = Letters()
 explainer = LLMAttribution(FeatureAblation(model), tokenizer)
-text = TextTokenInput("device", tokenizer, baselines=0)
-result = explainer.attribute(text, target=torch.tensor([3, 4]))
+text = TextTokenInput("where is the tensor", tokenizer)
+result = explainer.attribute(text, target=torch.tensor([5, 2]))
 print(result.seq_attr.shape)
 print("SCENARIO OK")

@@ -10,6 +10,7 @@ device_map = {"model.embed_tokens": "cuda:0", "model.layers.0": "cuda:0", "model
               "model.norm": "cuda:1", "lm_head": "cuda:1"}
 model = dispatch_model(model, device_map, main_device="cuda:0", skip_keys=model._skip_keys_device_placement)
 ids = torch.randint(3, 64, (2, 6), device="cuda:0")
-tokens = model.generate(ids, attention_mask=torch.ones_like(ids), penalty_alpha=0.6, top_k=4, max_new_tokens=4)
+tokens = model.generate(ids, attention_mask=torch.ones_like(ids), penalty_alpha=0.6, top_k=4,
+                        max_new_tokens=4)
 print(tokens.shape)
 print("SCENARIO OK")

@@ -3,7 +3,8 @@ from diffusers import SD3Transformer2DModel
 
 model = SD3Transformer2DModel(sample_size=8, patch_size=2, in_channels=4, out_channels=4, num_layers=3,
                               attention_head_dim=8, num_attention_heads=2, joint_attention_dim=16,
-                              caption_projection_dim=16, pooled_projection_dim=16, pos_embed_max_size=8).eval()
+                              caption_projection_dim=16, pooled_projection_dim=16,
+                              pos_embed_max_size=8).eval()
 model.enable_group_offload(onload_device=torch.device("cuda:0"), offload_device=torch.device("cpu"),
                            offload_type="block_level", num_blocks_per_group=1, use_stream=True)
 inputs = {"hidden_states": torch.randn(1, 4, 8, 8, device="cuda:0"),
