@@ -2,8 +2,8 @@ import torch
 from accelerate import dispatch_model
 from transformers import BarkSemanticConfig, BarkSemanticModel
 
-config = BarkSemanticConfig(input_vocab_size=64, output_vocab_size=64, hidden_size=32, num_layers=2, num_heads=2,
-                            block_size=64)
+config = BarkSemanticConfig(input_vocab_size=64, output_vocab_size=64, hidden_size=32, num_layers=2,
+                            num_heads=2, block_size=64)
 model = BarkSemanticModel(config).eval()
 device_map = {"input_embeds_layer": "cuda:0", "position_embeds_layer": "cuda:1", "layers.0": "cuda:1",
               "layers.1": "cuda:1", "layernorm_final": "cuda:1", "lm_head": "cuda:1"}
