@@ -46,6 +46,10 @@ def _line(place: Place | None) -> tuple[str, int, str] | None:
     return None if place is None else (place.file, place.line, place.function)
 
 
+def _function(place: Place) -> tuple[str, str]:
+    return place.file, place.function
+
+
 def _both_in_constructors(one: Place | None, other: Place | None) -> bool:
     return all(each is not None and each.function == "__init__" for each in (one, other))
 
@@ -337,6 +341,29 @@ class Failure:
         if self._root(weight) != 0 or _both_in_constructors(newest.at, main.at):
             return False
         return first.kind in ("created", "loaded") and first.order > main.last and newest.entry is None
+
+    def made_after_other_models(self, weight: Operand) -> bool:
+        """Whether a factory made a weight on a GPU, for a module of its own, when all other models known
+        had been placed, one of them also there, and nothing placed that module since.
+        """
+        newest, own = weight.decision, [each for each in self.event.placements if each.root == 0]
+        others = [each for each in self.event.placements if each.root != 0]
+        if newest is None or newest.kind != "created" or not on_accelerator(weight.device) or not own:
+            return False
+        made = all(each.kind == "created" and each.device == weight.device for each in own)
+        there = any(each.device == weight.device for each in others)
+        return made and there and all(each.last < newest.order for each in others)
+
+    def sent_out_of_the_model(self, operand: Operand) -> bool:
+        """Whether a function of the running model sent it to a device where the model has no weight: nothing
+        of the model is cut, all of it is elsewhere than its own code says.
+        """
+        newest, model = operand.decision, self.event.running[-1] if self.event.running else None
+        if newest is None or newest.kind != "moved" or newest.at is None or model is None or self.dispatched:
+            return False
+        runs = {(each.file, each.function) for each in self.event.stack if each.function != "<module>"}
+        whole = len({*model.own, *model.below}) == 1 and operand.device not in {*model.own, *model.below}
+        return whole and self.in_model and newest.at.function == "forward" and _function(newest.at) in runs
 
     def made_by_the_model(self, weight: Operand) -> bool:
         """Whether a function of the model that runs, or one that such a function calls, made a weight: of a

@@ -69,6 +69,7 @@ def _detect(failure: Failure) -> Hint | None:
         _beside_a_layer,
         _added_later,
         _of_another_tree,
+        _made_after_the_model,
         _wrapped_around,
         _placed_apart,
         _shared_by_layers,
@@ -182,6 +183,19 @@ def _of_another_tree(failure: Failure) -> Hint | None:
             key = "rules.adapter-weights-on-other-device.called-by-a-hook"
             name = weight.parameter or weight.name
             return Hint(8.2, Phrase(key, operand=name, module=model.kind), weight.name)
+    return None
+
+
+def _made_after_the_model(failure: Failure) -> Hint | None:
+    """A weight, or what came from one, that was made on a GPU when a model spread over several had been
+    placed, and meets what that model computed.
+    """
+    for weight in failure.event.operands:
+        others = [each for each in failure.plain if each.device != weight.device]
+        if any(map(failure.activation, others)) and failure.made_after_other_models(weight):
+            name = weight.parameter or failure.written(weight)
+            key = "rules.adapter-weights-on-other-device.made-after"
+            return Hint(6.2, Phrase(key, operand=name, device=weight.device), weight.name)
     return None
 
 
@@ -308,6 +322,11 @@ RULE = Rule(
         "named": {
             "en": "{operand} is named like an adapter's weight",
             "zh": "{operand} 的名字像适配器的权重",
+        },
+        "made-after": {
+            "en": "{operand} was made on {device} after the model had been placed, and meets what a part on "
+            "another device computed",
+            "zh": "{operand} 是在模型放置好之后在 {device} 上创建的，却与另一设备上的部分算出的结果相遇",
         },
         "added-later": {
             "en": "{operand} was made after the other parts of {module} had been placed, and never moved",

@@ -59,7 +59,7 @@ def _detect(failure: Failure) -> Hint | None:
     if (place := _beside_layers(failure)) is not None:
         key = "rules.embedding-streams-on-different-devices.beside-layers"
         return Hint(6.6, Phrase(key, operand=failure.written(place), device=place.device), place.name)
-    layers = [each for each in failure.plain if failure.activation(each)]
+    layers = [each for each in failure.plain if failure.activation(each) and not _counts(each)]
     for one in layers:
         for other in layers:
             if one.device == other.device or _summed(failure, one, other):
@@ -129,6 +129,11 @@ def _beside_layers(failure: Failure) -> Operand | None:
     inherited = newest.kind == "created" and newest.inherited
     joined = not given.name.startswith("ind") and failure.by_user(newest.at)  # an input itself, and no index
     return given if inherited and (joined or newest.source in ("tensor", "argument")) else None
+
+
+def _counts(operand: Operand) -> bool:
+    """Whether it holds whole numbers: no layer computes them, and no stream does."""
+    return operand.dtype.startswith(("int", "uint"))
 
 
 def _before_the_blocks(operand: Operand) -> bool:

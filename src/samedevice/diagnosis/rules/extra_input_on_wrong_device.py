@@ -99,7 +99,9 @@ def _further_ids(failure: Failure) -> Hint | None:
     first, *_ = [*failure.event.arguments, ("", "")]
     weight = next((each for each in failure.weights if each.name == "weight"), None)
     main = weight is not None and first[1] == weight.device and failure.flow.gave_a_layer(first[0])
-    if ids is None or argument in (None, first[0]) or not (failure.event.differentiable or main):
+    others = [device for name, device in failure.event.arguments if name not in (argument, first[0])]
+    alone = weight is not None and bool(others) and {first[1], *others} == {weight.device}
+    if ids is None or argument in (None, first[0]) or not (failure.event.differentiable or main or alone):
         return None
     came = Phrase("rules.extra-input-on-wrong-device.stayed-behind", operand=argument or "")
     return Hint(7.5, came, ids.name)

@@ -86,6 +86,7 @@ def _detect(failure: Failure) -> Hint | None:
         return copy
     looks = (
         _joined_later,
+        _not_where_its_code_sends,
         _beside_its_own,
         _never_placed,
         _whole_model,
@@ -166,6 +167,17 @@ def _joined_later(failure: Failure) -> Hint | None:
             values = {"operand": name, "elsewhere": weight.device, "device": away[0].device}
             sure = 4.2 if failure.adds_to_a_layer else 7.2  # what is added may be an adapter as well
             return Hint(sure, Phrase(key, input=failure.written(away[0]), **values), weight.name)
+    return None
+
+
+def _not_where_its_code_sends(failure: Failure) -> Hint | None:
+    """A weight of a model that is whole on another device than where its own code sends what it computes."""
+    for weight in _largest_first(failure.weights):
+        sent = [each for each in failure.plain if each.device != weight.device]
+        if sent and any(map(failure.sent_out_of_the_model, sent)):
+            key = "rules.module-left-on-other-device.not-where-its-code-sends"
+            values = {"operand": weight.parameter or weight.name, "elsewhere": weight.device}
+            return Hint(6, Phrase(key, device=sent[0].device, **values), weight.name)
     return None
 
 
@@ -305,6 +317,11 @@ RULE = Rule(
             "en": "{operand} was put on {elsewhere}, and the hook of the model before it sends {input} to "
             "{device}",
             "zh": "{operand} 被放在 {elsewhere} 上，而它前面的模型的 hook 把 {input} 送到了 {device}",
+        },
+        "not-where-its-code-sends": {
+            "en": "{operand} is on {elsewhere} like all of its model, and the model's own code sends what it "
+            "computes to {device}",
+            "zh": "{operand} 与整个模型都在 {elsewhere}，而模型自己的代码把中间结果送到 {device}",
         },
         "joined-later": {
             "en": "{operand} came into the model after that had been placed, and was sent to {elsewhere}; "
