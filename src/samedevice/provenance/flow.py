@@ -927,6 +927,21 @@ def called_in_file(place: Place, name: str) -> bool:
     return module is not None and name in names_called(ast.walk(module))
 
 
+def filled_in_file(place: Place, attribute: str) -> bool:
+    """Whether a line of the file around a place writes into a part of an object's own attribute of that name:
+    `self.queue[:, a:b] = keys`.
+    """
+    module = module_of(place.file)
+    return any(
+        isinstance(node, ast.Subscript)
+        and isinstance(node.ctx, ast.Store)
+        and _of_self(node.value)
+        and isinstance(node.value, ast.Attribute)
+        and node.value.attr == attribute
+        for node in (ast.walk(module) if module is not None else ())
+    )
+
+
 def returns_both(place: Place, one: str, other: str) -> bool:
     """Whether the function around a place calls two methods and does not join their results in one call."""
     function = function_at(place.file, place.line)

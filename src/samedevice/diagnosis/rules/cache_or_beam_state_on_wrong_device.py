@@ -53,6 +53,7 @@ from samedevice.diagnosis._rule import Hint, Rule, anywhere, argument, at, frame
 from samedevice.diagnosis.paste import Report
 from samedevice.events import Operand, on_accelerator
 from samedevice.messages import Phrase
+from samedevice.provenance.flow import filled_in_file
 
 
 def _state_on_gpu(report: Report) -> Phrase | None:
@@ -76,6 +77,7 @@ def _detect(failure: Failure) -> Hint | None:
         or _set_by_the_step(failure)
         or _carried(failure)
         or _of_before(failure)
+        or _buffer_filled_elsewhere(failure)
         or _scores(failure)
     )
 
@@ -180,6 +182,22 @@ def _written(failure: Failure) -> Hint | None:
     apart = any(each.device != state.device and failure.activation(each) for each in others)
     before = failure.born(state) is not None and not failure.made_inside(state) and not failure.given(state)
     return _kept(7, failure, state, state) if apart and before and not state.role else None
+
+
+def _buffer_filled_elsewhere(failure: Failure) -> Hint | None:
+    """What comes from a buffer of another part of the model, which a method of that part fills piece by piece."""
+    if not failure.in_model or failure.computes_loss:
+        return None
+    for state in failure.plain:
+        newest = state.decision
+        if newest is None or newest.kind != "placed" or not newest.name or newest.at is None:
+            continue
+        owner, _, name = newest.name.rpartition(".")
+        others = [each for each in failure.plain if each.device != state.device]
+        if owner and any(map(failure.activation, others)) and filled_in_file(failure.event.at, name):
+            key = "rules.cache-or-beam-state-on-wrong-device.kept"
+            return Hint(6.3, Phrase(key, operand=newest.name, holder=owner), state.name)
+    return None
 
 
 def _set_by_the_step(failure: Failure) -> Hint | None:
