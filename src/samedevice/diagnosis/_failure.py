@@ -46,10 +46,6 @@ def _line(place: Place | None) -> tuple[str, int, str] | None:
     return None if place is None else (place.file, place.line, place.function)
 
 
-def _function(place: Place) -> tuple[str, str]:
-    return place.file, place.function
-
-
 def _both_in_constructors(one: Place | None, other: Place | None) -> bool:
     return all(each is not None and each.function == "__init__" for each in (one, other))
 
@@ -361,9 +357,13 @@ class Failure:
         newest, model = operand.decision, self.event.running[-1] if self.event.running else None
         if newest is None or newest.kind != "moved" or newest.at is None or model is None or self.dispatched:
             return False
-        runs = {(each.file, each.function) for each in self.event.stack if each.function != "<module>"}
-        whole = len({*model.own, *model.below}) == 1 and operand.device not in {*model.own, *model.below}
-        return whole and self.in_model and newest.at.function == "forward" and _function(newest.at) in runs
+        homes = {*model.own, *model.below}
+        whole = len(homes) == 1 and operand.device not in homes
+        return whole and newest.at.function == "forward" and self.runs(newest.at)
+
+    def runs(self, place: Place) -> bool:
+        """Whether the function of a place is on the stack."""
+        return any((each.file, each.function) == (place.file, place.function) for each in self.event.stack)
 
     def made_by_the_model(self, weight: Operand) -> bool:
         """Whether a function of the model that runs, or one that such a function calls, made a weight: of a
@@ -837,9 +837,7 @@ class Failure:
         born = self.born(operand)
         if born is None or born.at is None or self.by_user(born.at) or not _by_default(born):
             return False
-        maker = (born.at.file, born.at.function)
-        runs = any((each.file, each.function) == maker for each in self.event.stack)
-        return runs or self._of_a_module_elsewhere(operand)
+        return self.runs(born.at) or self._of_a_module_elsewhere(operand)
 
     def _of_a_module_elsewhere(self, operand: Operand) -> bool:
         """Whether a module on another device was called to get it."""

@@ -111,11 +111,7 @@ class Flow:
     def filled(self) -> frozenset[str]:
         """What the failing function writes into by an index, as it is written."""
         function = self._frames[0].function if self._frames else None
-        return frozenset(
-            ast.unparse(node)
-            for node in (ast.walk(function) if function is not None else ())
-            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
-        )
+        return frozenset(map(ast.unparse, _parts_written(function)))
 
     def is_local(self, name: str) -> bool:
         """Whether the failing function gives a name its value, or gets it as an argument."""
@@ -933,13 +929,16 @@ def filled_in_file(place: Place, attribute: str) -> bool:
     """
     module = module_of(place.file)
     return any(
-        isinstance(node, ast.Subscript)
-        and isinstance(node.ctx, ast.Store)
-        and _of_self(node.value)
-        and isinstance(node.value, ast.Attribute)
-        and node.value.attr == attribute
-        for node in (ast.walk(module) if module is not None else ())
+        isinstance(part.value, ast.Attribute) and part.value.attr == attribute and _of_self(part.value)
+        for part in _parts_written(module)
     )
+
+
+def _parts_written(code: ast.AST | None) -> Iterator[ast.Subscript]:
+    """What code writes into by an index."""
+    for node in ast.walk(code) if code is not None else ():
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            yield node
 
 
 def returns_both(place: Place, one: str, other: str) -> bool:

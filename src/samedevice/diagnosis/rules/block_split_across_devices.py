@@ -80,8 +80,10 @@ def _detect(failure: Failure) -> Hint | None:
         return None
     if _of_script_and_map(failure) or any(map(failure.handed_on, failure.plain)):
         return None
-    if any(map(failure.sent_out_of_the_model, failure.plain)) or _meets_a_later_tree(failure):
+    if any(map(failure.sent_out_of_the_model, failure.plain)):
         return None
+    if any(map(failure.made_after_other_models, failure.weights)):
+        return None  # a module that is whole met what another model computed
     hint = _parts_meet(failure)
     if failure.dispatched or not _all_placed(failure):
         return hint
@@ -91,11 +93,6 @@ def _detect(failure: Failure) -> Hint | None:
         odd = _smaller(failure) or _brought(failure) or failure.odd(*failure.event.operands)
         return None if odd is None else Hint(5.0, _placed_apart(failure), odd.name)
     return replace(hint, weight=max(hint.weight, 5.2))  # the script's own statements put both where they are
-
-
-def _meets_a_later_tree(failure: Failure) -> bool:
-    """Whether a weight that a factory made, for a module that is whole, met what another model computed."""
-    return any(map(failure.made_after_other_models, failure.weights))
 
 
 def _parts_meet(failure: Failure) -> Hint | None:

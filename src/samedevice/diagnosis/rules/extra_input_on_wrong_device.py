@@ -88,8 +88,7 @@ def _made_by_caller(failure: Failure, operand: Operand) -> bool:
     if born is None or born.at is None or born.source == "literal":
         return False
     place = born.at
-    runs = any((each.file, each.function) == (place.file, place.function) for each in failure.event.stack)
-    return runs and place.function != "<module>" and takes_arguments(place)
+    return failure.runs(place) and place.function != "<module>" and takes_arguments(place)
 
 
 def _further_ids(failure: Failure) -> Hint | None:
@@ -187,13 +186,12 @@ def _sent_for_a_hook(failure: Failure) -> Hint | None:
     """What a function of the script had sent to the device that it was given met, in a function that the
     running model calls back, what a layer computed.
     """
-    running = {(each.file, each.function) for each in failure.event.stack}
     for operand in failure.plain if failure.in_model else ():
         newest = operand.decision
         if newest is None or newest.at is None or (newest.kind, newest.source) != ("moved", "argument"):
             continue
         others = [each for each in failure.event.operands if each.device != operand.device]
-        over = (newest.at.file, newest.at.function) not in running and not failure.made_inside(operand)
+        over = not failure.runs(newest.at) and not failure.made_inside(operand)
         if operand.from_argument is not None:
             continue
         if over and failure.by_user(newest.at) and any(failure.activation(each) for each in others):

@@ -165,9 +165,7 @@ def _to_nowhere(failure: Failure, operand: Operand, decision: Decision) -> bool:
     model = failure.event.running[-1] if failure.event.running else None
     if model is None or decision.at is None or not failure.placements:
         return False
-    on_stack = any(
-        (each.file, each.function) == (decision.at.file, decision.at.function) for each in failure.event.stack
-    )
+    on_stack = failure.runs(decision.at)
     later = decision.order > max(each.last for each in failure.placements) and takes_arguments(decision.at)
     made = later and operand.from_argument is None and not failure.from_attribute(operand)
     away = all(each.device != decision.device for each in failure.placements)
