@@ -5,8 +5,8 @@ python -m tools.known_bad --check    # exit status 1 when one is stale
 
 A case of the zoo names the release that has a bug, the one that has not, the file of the library where it
 fails, and a script that shows it. From the script comes what a project must use to meet the bug: the classes
-that it imports, without those that several cases of the library need (`get_peft_model`). A case that has no
-other names has no row.
+that it imports, without those that cases import which fail in several files (`get_peft_model`). A case that
+has no other names has no row.
 
 A page of docs/found names the release, the classes that meet the bug, and older releases with the same lines.
 """
@@ -33,7 +33,7 @@ TABLES = ROOT / "src" / "samedevice" / "doctor" / "tables"
 TABLE = TABLES / "known_bad.toml"
 FOUND = TABLES / "found_bad.toml"
 _COMMON = 3
-"""A name that so many cases of a library import says nothing of one of them."""
+"""A name that cases import which fail in so many files of a library says nothing of one of them."""
 _LEAST = 4
 """Letters of a word that may tell."""
 _HEAD = """\
@@ -117,7 +117,8 @@ def table() -> str:
     """The table as the zoo has it now."""
     entries = json.loads((ZOO / "index.json").read_text(encoding="utf-8"))
     imported = {entry["id"]: _imported(entry, _module(entry)) for entry in entries}
-    counts = Counter((entry["package"], name) for entry in entries for name in set(imported[entry["id"]]))
+    files = {(entry["package"], name, entry["expect"]["file"]) for entry in entries for name in imported[entry["id"]]}
+    counts = Counter((package, name) for package, name, _ in files)
     rows = []
     for entry in sorted(entries, key=lambda each: (each["package"], each["id"])):
         package = entry["package"]

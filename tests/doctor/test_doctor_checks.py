@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import tomllib
 from types import SimpleNamespace
 
 import pytest
@@ -61,6 +63,22 @@ def test_a_case_that_imports_only_what_many_cases_do_has_no_row():
     assert "static-cache-split" not in told  # imports Llama's classes alone
     assert "piq-gmsd-scale-weights" in told  # imports its library as a whole
     assert all(bug.names or bug.stems for bug in known_bugs() if bug.package == "transformers")
+
+
+def test_more_cases_of_one_file_take_no_name_away(tmp_path, monkeypatch):
+    (tmp_path / "cases").mkdir()
+    facts = {"package": "lib", "bad": {"lib": "1"}, "good": {"lib": "2"}, "fix": "", "issue": ""}
+    entries = [
+        {"id": f"lib-{file}-{n}", "expect": {"file": f"lib/{file}.py"}, **facts}
+        for n, file in enumerate(["ablation"] * 4 + ["loss", "table"])
+    ]
+    (tmp_path / "index.json").write_text(json.dumps(entries))
+    for entry in entries:
+        special = ", Ablation" if "ablation" in entry["id"] else ""
+        (tmp_path / "cases" / f"{entry['id']}.py").write_text(f"from lib import wrap{special}\n")
+    monkeypatch.setattr(known_bad, "ZOO", tmp_path)
+    rows = tomllib.loads(known_bad.table())["bug"]
+    assert [row["names"] for row in rows] == [["Ablation"]] * 4  # `wrap` is of three files
 
 
 def test_what_the_sweep_found_has_classes_that_meet_it():
