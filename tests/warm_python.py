@@ -124,6 +124,10 @@ def _serve(address: str, modules: Sequence[str]):
     for name in modules:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    with contextlib.suppress(ImportError):
+        importlib.import_module("samedevice.device_rules").only_on_cpu(
+            "aten.add.Tensor"
+        )  # reads the declarations
     gc.collect()
     gc.freeze()
     listener = socket.socket(socket.AF_UNIX)

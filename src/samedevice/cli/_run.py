@@ -599,13 +599,15 @@ def _sources(script: str | None) -> list[str]:
     """
     if script is None:
         return []
-    folders = (Path(script).resolve().parent, Path.cwd())
+    folders = tuple(
+        f"{str(each).rstrip(os.sep)}{os.sep}" for each in (Path(script).resolve().parent, Path.cwd())
+    )
     found = [script]
     for module in list(sys.modules.values()):
         file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
-        if not isinstance(file, str) or not file.endswith(".py") or installed_path(file) is not None:
+        if not isinstance(file, str) or not file.endswith(".py") or not file.startswith(folders):
             continue
-        if any(Path(file).is_relative_to(folder) for folder in folders):
+        if installed_path(file) is None:
             found.append(file)
     return found
 

@@ -6,6 +6,7 @@ Must guarantee: taking a site keeps no frame and no local variable alive, only t
 from __future__ import annotations
 
 import linecache
+import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -109,11 +110,11 @@ def installed_path(file: str) -> str | None:
     """A file of an installed package from that package's name on: `transformers/cache_utils.py`; None for
     another file.
     """
-    parts = Path(file).parts
+    plain = "/" + file.replace(os.sep, "/")
     for folder in _PACKAGES:
-        if folder in parts:
-            last = len(parts) - 1 - parts[::-1].index(folder)
-            return "/".join(parts[last + 1 :])
+        _, found, below = plain.rpartition(f"/{folder}/")
+        if found:
+            return below
     return None
 
 

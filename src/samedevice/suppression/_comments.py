@@ -21,7 +21,6 @@ from samedevice.edited import content
 from samedevice.messages import Phrase
 from samedevice.provenance.notebook import read_notebook
 
-_MARK = "samedevice:"
 _COMMENT = re.compile(r"#\s*samedevice:\s*ignore\b\s*(?:\[(?P<codes>[^\]]*)\])?(?P<reason>[^#]*)")
 _CODE = re.compile(r"SD\d{3}")
 _PLAIN = re.compile(r"(?:^|\s)(#.*)")
@@ -74,8 +73,8 @@ def comments_in(file: str, text: str | None = None) -> tuple[list[Comment], list
     lines: tuple[int, ...] = ()
     if suffix == ".ipynb" and (notebook := read_notebook(text)) is not None:
         text, lines = notebook.code, notebook.lines
-    if _MARK not in text:
-        return [], []
+    if _COMMENT.search(text) is None:
+        return [], []  # most files: nothing else has to be read
     found = _of_lines(text, suffix) if suffix in _LINES else _of_python(text)
     comments: list[Comment] = []
     problems: list[Problem] = []

@@ -37,9 +37,10 @@ def give_back(originals: Mapping[int, tuple[Any, Any]], before: frozenset[int]) 
         if not issubclass(type(module), ModuleType) or module.__name__.startswith(_PACKAGE):
             continue
         names = vars(module)
-        for name, value in list(names.items()):
-            if id(value) in ours:
-                names[name] = ours[id(value)]
+        if not ours.keys().isdisjoint(map(id, list(names.values()))):  # few modules have a copy, of thousands
+            for name, value in list(names.items()):
+                if id(value) in ours:
+                    names[name] = ours[id(value)]
         if id(module) not in before:
             for kind in _classes_of(module):
                 _in_class(kind, ours)
