@@ -17,7 +17,7 @@ RUN := $(VENV)/bin/python
 INSTALL = $(RUN) -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: site pictures repro help demo check test lint types tests format format-check zoo situations corpus causes heal docs peers mutations bench clean
+.PHONY: site pictures repro help demo check test whole lint types tests format format-check zoo situations corpus causes heal docs peers mutations bench clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1 \2/p' $(firstword $(MAKEFILE_LIST)) | while read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
@@ -38,6 +38,9 @@ types: $(VENV)/.installed-dev
 
 tests: $(VENV)/.installed-dev
 	$(RUN) -m pytest -q -n $(WORKERS) --dist worksteal
+
+whole: format-check lint types ## The same with the long tests, and with all cases of those of which a sample runs
+	$(RUN) -m pytest -q -n $(WORKERS) --dist worksteal --whole
 
 format: $(VENV)/.installed-dev ## Format the code
 	$(RUN) -m ruff format

@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,6 +22,36 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Programs that tests start may keep what they compile: hundreds of them would compile the same files again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--whole",
+        action="store_true",
+        help="also the tests marked as long, and all cases of those of which a sample runs otherwise",
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Leave out the long tests, and most cases of sampled ones; what was asked for by its name runs."""
+    if config.getoption("--whole") or any("::" in each for each in config.args):
+        return
+    kept, left_out, seen = [], [], Counter()
+    for item in items:
+        share = item.get_closest_marker("sample")
+        test = (item.path, item.originalname)
+        sampled = share is not None and seen[test] % share.args[0] != 0
+        seen[test] += 1
+        (left_out if sampled or item.get_closest_marker("long") else kept).append(item)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = kept
+
+
+@pytest.fixture(scope="session")
+def whole(pytestconfig):
+    """Whether the whole suite was asked for."""
+    return pytestconfig.getoption("--whole")
 
 
 def pytest_collection_finish():

@@ -91,6 +91,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("name", FAILURES)
+@pytest.mark.sample(2)
 def test_traceback_is_that_of_python(shell, name):
     shell.write("broken.py", "def g():\n    raise OSError('o')\ng()\n")
     shell.write("wrong.py", "x = = 1\n")

@@ -79,6 +79,7 @@ def test_a_recording_is_made_stopped_and_gone_on_with(recording, recorded):
         assert json.load(file)["format"] == recordings.FORMAT
 
 
+@pytest.mark.long
 def test_a_run_that_is_ended_packs_what_it_has_and_another_goes_on(recording, recorded):
     """One worker is killed from outside first, which says nothing of its case."""
     journals = Journals(recording, virtual=True)

@@ -52,6 +52,7 @@ def test_the_tables_own_predictions_replay_without_a_fault(capsys):
     assert replays.broken(None, families) == []
 
 
+@pytest.mark.long
 def test_every_refusal_says_which_devices():
     """No refusal comes from a Python exception of our own.
 

@@ -330,6 +330,7 @@ PACKAGES = sorted(path for path in (Path(__file__).parent / "packages").iterdir(
 
 
 @pytest.mark.parametrize("folder", PACKAGES, ids=lambda path: path.name)
+@pytest.mark.sample(2)
 def test_the_cause_is_named_between_a_script_and_a_package(folder, tmp_path, monkeypatch):
     packages = tmp_path / "site-packages"
     packages.mkdir()

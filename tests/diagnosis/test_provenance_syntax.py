@@ -36,7 +36,7 @@ def test_segments(source):
     lines = source.splitlines(keepends=True)
     nodes = [node for node in ast.walk(ast.parse(source)) if hasattr(node, "lineno")]
     assert nodes
-    for node in nodes:
+    for node in nodes[:: 1 + len(nodes) // 1000]:  # Python's own function reads the whole file for each
         assert syntax.segment(lines, node) == (ast.get_source_segment(source, node) or "")
 
 

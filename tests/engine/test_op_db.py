@@ -45,6 +45,7 @@ def test_the_choice_names_operators():
 
 
 @pytest.mark.parametrize("name", CHOICE)
+@pytest.mark.sample(4)
 def test_forward(name):
     outcome = op_cases.check(op_cases.operators()[name], "forward", 1)
     assert outcome.status == "pass", outcome.note
@@ -59,6 +60,7 @@ def applying(kind, step=1):
 
 
 @pytest.mark.parametrize("name", sorted(applying("backward", 2)))
+@pytest.mark.sample(4)
 def test_backward(name):
     outcome = op_cases.check(op_cases.operators()[name], "backward", 1)
     assert outcome.status in ("pass", "skip"), outcome.note
@@ -66,12 +68,14 @@ def test_backward(name):
 
 
 @pytest.mark.parametrize("name", applying("in-place"))
+@pytest.mark.sample(4)
 def test_in_place(name):
     outcome = op_cases.check(op_cases.operators()[name], "in-place", 1)
     assert outcome.status == "pass", outcome.note
 
 
 @pytest.mark.parametrize("name", applying("out"))
+@pytest.mark.sample(4)
 def test_out(name):
     outcome = op_cases.check(op_cases.operators()[name], "out", 1)
     assert outcome.status in ("pass", "skip"), outcome.note
@@ -108,6 +112,7 @@ def cuda_alone():
 
 
 @pytest.mark.parametrize(("name", "op", "dtype"), list(cuda_alone()))
+@pytest.mark.sample(4)
 def test_what_only_cuda_has_runs(name, op, dtype):
     with VirtualMachine(op_cases.MACHINE, on_mismatch="raise"):
         sample = next(iter(op.sample_inputs("cuda", dtype, set_seed=False)))
@@ -172,6 +177,7 @@ def run_some(op, dtype):
 @pytest.mark.parametrize(
     ("op", "dtype"), list(cpu_alone()), ids=lambda given: getattr(given, "name", str(given))
 )
+@pytest.mark.sample(4)
 def test_what_only_the_cpu_has_is_refused(op, dtype):
     with (
         VirtualMachine(op_cases.MACHINE, on_mismatch="raise"),
@@ -193,6 +199,7 @@ def of_rows():
 @pytest.mark.parametrize(
     ("op", "dtype"), list(of_rows()), ids=lambda given: getattr(given, "name", str(given))
 )
+@pytest.mark.sample(4)
 def test_what_both_have_is_not_refused(op, dtype):
     with VirtualMachine(op_cases.MACHINE, on_mismatch="raise"):
         run_some(op, dtype)

@@ -47,6 +47,7 @@ def test_the_choice_names_operators():
 
 
 @pytest.mark.parametrize("name", CHOICE)
+@pytest.mark.sample(4)
 def test_an_argument_on_the_other_gpu(name):
     for position, shape, placement in placements(name, "cuda:1"):
         if (name, position) in ACCEPTED_ELSEWHERE:
@@ -56,6 +57,7 @@ def test_an_argument_on_the_other_gpu(name):
 
 
 @pytest.mark.parametrize("name", CHOICE)
+@pytest.mark.sample(4)
 def test_an_argument_on_the_host(name):
     for position, shape, placement in placements(name, "cpu"):
         if (name, position) in ACCEPTED_ELSEWHERE or (name, position) in ACCEPTED_ON_HOST:
@@ -68,6 +70,7 @@ def test_an_argument_on_the_host(name):
 
 @pytest.mark.parametrize("device", ["cuda:1", "cpu"])
 @pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.sample(3)
 def test_views_mix_nothing(name, device):
     assert {placement.status for _, _, placement in placements(name, device)} == {"silent"}
 

@@ -51,6 +51,7 @@ def recurrent(x, q):
 
 @pytest.mark.parametrize("use", [similar, contracted, lists, twice, recurrent])
 @pytest.mark.parametrize("far", ["cuda:1", "cpu"])
+@pytest.mark.sample(3)
 def test_pieces_of_a_gradient_add_up_in_their_order(use, far):
     """A composite operator, or one with lists, makes several pieces, after what later uses of x made."""
     for seed in range(12):

@@ -95,6 +95,7 @@ def test_reasons_are_sentences():
             assert key and len(reason.split()) > 2
 
 
+@pytest.mark.long
 def test_a_released_suite_passes_on_the_machine(tmp_path):
     """accelerate's hooks: on the plain CPU three of these tests are skipped for want of a second device."""
     try:

@@ -110,6 +110,7 @@ def test_reasons_are_about_files_that_are_run():
     assert reasons("test_cuda")["said: Only runs on cpu"].startswith("right to be skipped")
 
 
+@pytest.mark.long
 def test_a_suite_runs_to_its_end_whatever_its_tests_do(tmp_path):
     (tmp_path / "test").mkdir()
     (tmp_path / "test" / "test_indexing.py").write_text(SUITE)

@@ -184,6 +184,7 @@ assert torch.cuda.is_available() is gpus
         ("pass", ["no_such_file.py"], 4),
     ],
 )
+@pytest.mark.sample(3)
 def test_torch_is_whole_afterwards(installed, pytester, end, options, expected):
     pytester.makepyfile(test_it=DYING.replace("END", end))
     code = WHOLE.replace("EXPECTED", str(expected))

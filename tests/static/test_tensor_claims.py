@@ -351,7 +351,7 @@ def happened(text, devices, flag, extra=2.0):
     return found, known
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     programs(), st.tuples(*[st.sampled_from(DEVICES)] * 4), st.booleans(), st.sampled_from([*DEVICES, 2.0])
 )
@@ -447,11 +447,13 @@ def names_of(table, *kinds):
 @pytest.mark.parametrize(
     "name", names_of(FUNCTIONS, "first", "first_several", "first_or_meet", "like", "meet", "meet_strictly")
 )
+@pytest.mark.sample(4)
 def test_a_function_of_the_table_gives_what_is_where_its_arguments_are(name):
     assert result_device(calls_of(name)) == "cuda:1"
 
 
 @pytest.mark.parametrize("name", names_of(METHODS, "same", "same_several", "meet", "meet_strictly"))
+@pytest.mark.sample(4)
 def test_a_method_of_the_table_gives_what_is_where_its_tensor_is(name):
     assert result_device(methods_of(name)) == "cuda:1"
 
