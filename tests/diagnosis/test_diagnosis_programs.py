@@ -32,6 +32,7 @@ REPAIRED = {
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+@pytest.mark.sample(3)
 def test_the_cause_is_named(program, tmp_path):
     source = program.read_text("utf-8")
     causes = source.splitlines()[0].removeprefix("# cause: ").split("|")

@@ -58,6 +58,12 @@ def _by_default(decision: Decision) -> bool:
     )
 
 
+def _may_have(module: Placement, weight: Decision) -> bool:
+    """Whether a module may be the one by which a weight has its name: another one holds a part of it."""
+    complete = len(module.names) == module.count
+    return not complete or weight.name is None or weight.name in module.names
+
+
 def _alike(one: Decision | Placement, other: Decision) -> bool:
     """Whether one line put two things on the same device in the same way."""
     return (one.kind, one.device, one.at) == (other.kind, other.device, other.at)
@@ -433,6 +439,29 @@ class Failure:
         first, second = ({self._root(each)} - {None} for each in (one, other))
         return None if not first or not second else bool(first & second)
 
+    def given_back_whole(self, operand: Operand) -> bool:
+        """Whether the hook of a dispatched model as a whole sent it to where the inputs are, and code outside
+        the model goes on with it.
+        """
+        newest, model = operand.decision, self.event.running[-1] if self.event.running else None
+        outside = all(place.function != "forward" for place in self.event.stack)
+        return (
+            outside
+            and newest is not None
+            and model is not None
+            and (newest.kind, newest.name) == ("hook", model.name)
+        )
+
+    @cached_property
+    def copies_apart(self) -> bool:
+        """Whether the same weight of two copies of a model meets itself, or what was computed of it, while
+        neither runs.
+        """
+        weights = [each for each in self.event.operands if each.decision is not None and each.decision.name]
+        names = {each.decision.name for each in weights if each.decision is not None}
+        alike = not self.in_model and len(weights) > 1 and len(names) == 1
+        return alike and any(self.of_one_model(weights[0], each) is False for each in weights[1:])
+
     def handed_on(self, operand: Operand) -> bool:
         """Whether one model computed it and another one of a package, whole on its GPU, was called with it.
 
@@ -448,7 +477,11 @@ class Failure:
 
     def _root(self, operand: Operand) -> int | None:
         newest = operand.decision
-        roots = {each.root for each in self.event.placements if newest is not None and _alike(each, newest)}
+        if newest is None:
+            return None
+        alike = [each for each in self.event.placements if _alike(each, newest) and _may_have(each, newest)]
+        then = [each for each in alike if each.first <= newest.order <= each.last]
+        roots = {each.root for each in then or alike}
         return roots.pop() if len(roots) == 1 else None
 
     @staticmethod

@@ -285,9 +285,9 @@ class Flow:
             for each in nodes
         )
 
-    def comes_from_attribute(self, expression: str, attribute: str) -> bool:
-        """Whether an expression of the failing statement reads an attribute, or a name that it comes from in
-        the failing function was given what does.
+    def comes_from_attribute(self, expression: str, attribute: str, called: bool = False) -> bool:
+        """Whether an expression of the failing statement reads an attribute, or with `called` calls it, or a
+        name that it comes from in the failing function was given what does.
         """
         node = _expression(expression) if self._frames else None
         frame = self._frames[0] if node is not None else None
@@ -295,9 +295,9 @@ class Flow:
         while waiting and frame is not None:
             each = waiting.pop()
             nodes = list(ast.walk(each))
-            called = _called(nodes)
+            calls = _called(nodes)
             if any(
-                isinstance(part, ast.Attribute) and part.attr == attribute and id(part) not in called
+                isinstance(part, ast.Attribute) and part.attr == attribute and (id(part) in calls) == called
                 for part in nodes
             ):
                 return True

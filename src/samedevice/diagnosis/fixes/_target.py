@@ -101,7 +101,9 @@ def told_by_function(script: Script, line: int) -> str | None:
     if not isinstance(here, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return None
     inside = [each for each in ast.walk(here) if isinstance(each, ast.Attribute)]
-    sizes = [each for each in inside if each.attr in ("shape", "size") and _in_line(script, each, line)]
+    calls = {id(each.func) for each in ast.walk(here) if isinstance(each, ast.Call)}
+    asked = [each for each in inside if each.attr == "shape" or (each.attr == "size" and id(each) in calls)]
+    sizes = [each for each in asked if _in_line(script, each, line)]
     told = [f"{script.text(each.value)}.device" for each in sizes]
     told += [script.text(each) for each in _sent_to(here)]
     told += [script.text(each) for each in inside if each.attr == "device"]

@@ -82,8 +82,10 @@ def _detect(failure: Failure) -> Hint | None:
         return None
     if any(map(failure.sent_out_of_the_model, failure.plain)):
         return None
-    if any(map(failure.made_after_other_models, failure.weights)):
-        return None  # a module that is whole met what another model computed
+    if any(map(failure.given_back_whole, failure.plain)):
+        return None
+    if any(map(failure.made_after_other_models, failure.weights)) or _of_whole_models(failure):
+        return None  # what one model is or computed met what another one is or computed
     hint = _parts_meet(failure)
     if failure.dispatched or not _all_placed(failure):
         return hint
@@ -95,13 +97,18 @@ def _detect(failure: Failure) -> Hint | None:
     return replace(hint, weight=max(hint.weight, 5.2))  # the script's own statements put both where they are
 
 
+def _of_whole_models(failure: Failure) -> bool:
+    """Whether results of two models meet, or the same weight of two copies of one."""
+    computed = [each for each in failure.plain if failure.activation(each) and each.shape]
+    results = any(failure.of_one_model(computed[0], each) is False for each in computed[1:])
+    return results or failure.copies_apart
+
+
 def _parts_meet(failure: Failure) -> Hint | None:
     if all(each.shape == () for each in failure.event.operands):
         return None  # numbers: losses
     cut = failure.cut
     layers = [each for each in failure.plain if failure.activation(each) and each.shape]
-    if any(failure.of_one_model(layers[0], each) is False for each in layers[1:]):
-        return None  # of two models, of which none is split
     if failure.dispatched and cut is None and failure.event.running:
         return _in_the_model(failure, layers)
     if len({each.device for each in layers}) > 1 and not failure.weights:

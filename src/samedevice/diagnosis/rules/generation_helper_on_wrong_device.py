@@ -65,12 +65,13 @@ def _detect(failure: Failure) -> Hint | None:
         kept = failure.from_attribute(operand) and operand.kept_by is None and not failure.in_model
         if kept and failure.flow.rules_out() and not failure.feeds_backward:
             return _helper(6.6, failure, operand)
-    return None
+    part = _of_a_part(failure)
+    return None if part is None else _helper(7.3, failure, part)
 
 
 def _of_two_models(failure: Failure) -> Operand | None:
     """What another model computed, where two of them choose the next tokens together."""
-    if failure.in_model or failure.feeds_backward or not failure.chooses_a_token:
+    if failure.feeds_backward or not failure.chooses_a_token:
         return None
     computed = [each for each in failure.plain if failure.activation(each)]
     first = computed[:1]
@@ -83,6 +84,17 @@ def _of_two_models(failure: Failure) -> Operand | None:
         ),
         None,
     )
+
+
+def _of_a_part(failure: Failure) -> Operand | None:
+    """What a layer computed that the code around a dispatched model calls by itself, beside what the model
+    gave back, where tokens are chosen.
+    """
+    whole = any(map(failure.given_back_whole, failure.plain))
+    if not whole or failure.feeds_backward or not failure.chooses_a_token:
+        return None
+    parts = [each for each in failure.plain if failure.activation(each)]
+    return next((each for each in parts if not failure.given_back_whole(each)), None)
 
 
 def _helper(weight: float, failure: Failure, operand: Operand) -> Hint:

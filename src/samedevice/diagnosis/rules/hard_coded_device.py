@@ -42,6 +42,7 @@ From a message alone, `cuda:0` against another index is no proof: it is also whe
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from samedevice.diagnosis._failure import Failure, made_text, moved_text, writes_itself
 from samedevice.diagnosis._rule import (
@@ -112,8 +113,18 @@ def _by_literal(failure: Failure) -> Hint | None:
             )
             handed = takes_arguments(newest.at) or _given_back(failure, operand, newest)
             own = handed and (not by_literals or nowhere) and not _made_by_mover(operand)
+            own = own or _changed(newest, others)
             return Hint((7.1 if mine else 8.1) if own else 4.4, said, operand.name)
     return None
+
+
+def _changed(decision: Decision, others: Sequence[Operand]) -> bool:
+    """Whether all are where the current GPU was, at different times."""
+    newest = [each.decision for each in others]
+    return decision.source == "current-gpu" and all(
+        each is not None and each.source == "current-gpu" and each.device != decision.device
+        for each in newest
+    )
 
 
 def _whole_model(failure: Failure) -> Hint | None:

@@ -75,7 +75,14 @@ def _detect(failure: Failure) -> Hint | None:
             Phrase("rules.loss-or-label-on-other-device.loss", op=failure.op),
             odd.name if odd else None,
         )
-    looks = (_sum_of_losses, _beside_the_model, _of_an_objective, _of_another_model)
+    looks = (
+        _sum_of_losses,
+        _likelihood,
+        _beside_the_model,
+        _left_beside_what_was_moved,
+        _of_an_objective,
+        _of_another_model,
+    )
     return next((hint for look in looks if (hint := look(failure)) is not None), None)
 
 
@@ -120,6 +127,44 @@ def _sum_of_losses(failure: Failure) -> Hint | None:
 
 _ADDS = ("add", "sub", "mul", "div", "stack", "cat", "sum")
 _FLOATS = ("float", "bfloat")
+
+
+def _likelihood(failure: Failure) -> Hint | None:
+    """Ids that pick their own logarithms out of what the model computed, outside it: the sum of these is the
+    likelihood of the ids.
+    """
+    if failure.in_model or failure.op not in _PICKS or failure.chooses_a_token:
+        return None
+    scores, *others = failure.event.operands
+    ids = next((each for each in others if each.device != scores.device), None)
+    if ids is None or not failure.activation(scores) or failure.activation(ids):
+        return None
+    if not failure.flow.comes_from_attribute(failure.expression(scores) or "", "log_softmax", called=True):
+        return None
+    phrase = Phrase("rules.loss-or-label-on-other-device.label", operand=failure.written(ids))
+    return Hint(6.2, phrase, ids.name)
+
+
+_PICKS = ("gather", "take_along_dim", "index")
+
+
+def _left_beside_what_was_moved(failure: Failure) -> Hint | None:
+    """An argument of the failing function that nobody moved, beside what was made where another argument of
+    it is, in what gradients are taken of.
+    """
+    if failure.in_model or not failure.feeds_backward:
+        return None
+    for left in failure.plain:
+        born, text = failure.born(left), failure.expression(left) or ""
+        handed = born is not None and not failure.made_here(left) and failure.flow.is_argument(text)
+        for made in failure.plain if handed else ():
+            beside = made.decision
+            follows = beside is not None and (beside.kind, beside.source) == ("created", "tensor")
+            follows = follows and failure.made_here(made) and made.device != left.device
+            if beside is not None and follows and failure.flow.is_argument(beside.said or ""):
+                phrase = Phrase("rules.loss-or-label-on-other-device.label", operand=failure.written(left))
+                return Hint(6.2, phrase, left.name)
+    return None
 
 
 def _beside_the_model(failure: Failure) -> Hint | None:

@@ -92,6 +92,7 @@ def _detect(failure: Failure) -> Hint | None:
         _whole_model,
         _behind_a_dispatched_part,
         _of_an_object,
+        _copy_elsewhere,
     )
     if (unplaced := next((hint for look in looks if (hint := look(failure)) is not None), None)) is not None:
         return unplaced
@@ -213,6 +214,17 @@ def _of_an_object(failure: Failure) -> Hint | None:
     return None
 
 
+def _copy_elsewhere(failure: Failure) -> Hint | None:
+    """A weight of one copy of a model, where it meets the same weight of another copy, which is elsewhere."""
+    if not failure.copies_apart or failure.takes_gradients:
+        return None
+    brought = [each for each in failure.event.operands if not failure.from_attribute(each)]
+    odd = brought[0] if len(brought) == 1 else failure.event.operands[-1]
+    key = "rules.module-left-on-other-device.copy-elsewhere"
+    values = {"operand": failure.written(odd), "device": odd.device}
+    return Hint(6, Phrase(key, **values), odd.name)
+
+
 def _behind_a_dispatched_part(failure: Failure) -> Hint | None:
     """A layer that a statement placed, and no map, away from where the hook of a dispatched model, which has
     returned, sent what that one gave.
@@ -313,6 +325,11 @@ RULE = Rule(
         "zh": "把该模块与模型一起移动；检查由远程代码自行加载的编码器是否也移动了",
     },
     sentences={
+        "copy-elsewhere": {
+            "en": "{operand} is of a copy of the model that is on {device}; the same weight of another copy "
+            "is elsewhere",
+            "zh": "{operand} 属于放在 {device} 上的一份模型；另一份模型的同名权重在别的设备上",
+        },
         "behind-a-hook": {
             "en": "{operand} was put on {elsewhere}, and the hook of the model before it sends {input} to "
             "{device}",
