@@ -117,7 +117,11 @@ def table() -> str:
     """The table as the zoo has it now."""
     entries = json.loads((ZOO / "index.json").read_text(encoding="utf-8"))
     imported = {entry["id"]: _imported(entry, _module(entry)) for entry in entries}
-    files = {(entry["package"], name, entry["expect"]["file"]) for entry in entries for name in imported[entry["id"]]}
+    files = {
+        (entry["package"], name, entry["expect"]["file"])
+        for entry in entries
+        for name in imported[entry["id"]]
+    }
     counts = Counter((package, name) for package, name, _ in files)
     rows = []
     for entry in sorted(entries, key=lambda each: (each["package"], each["id"])):
