@@ -459,7 +459,7 @@ class Failure:
         """
         weights = [each for each in self.event.operands if each.decision is not None and each.decision.name]
         names = {each.decision.name for each in weights if each.decision is not None}
-        alike = not self.in_model and len(weights) > 1 and len(names) == 1
+        alike = not self.in_model and bool(self.weights) and len(weights) > 1 and len(names) == 1
         return alike and any(self.of_one_model(weights[0], each) is False for each in weights[1:])
 
     def handed_on(self, operand: Operand) -> bool:
@@ -751,6 +751,15 @@ class Failure:
         text = self.expression(operand)
         roots = self.flow.roots(text) if text is not None else frozenset()
         return bool(roots) and all(root.kind == "attribute" for root in roots)
+
+    def kept_result(self, operand: Operand) -> bool:
+        """Whether it is what layers computed at another time, and an object kept: the failing function read
+        it from there.
+        """
+        newest, text = operand.decision, self.expression(operand) or ""
+        name = "" if newest is None else (newest.name or "").rpartition(".")[2]
+        of_weight = any(root.text.rpartition(".")[2] == name for root in self.flow.roots(text))
+        return self.activation(operand) and not of_weight and self.from_attribute(operand)
 
     def handed_down(self, operand: Operand) -> bool:
         """Whether the failing function did not make the operand: it is an argument, or a variable of the

@@ -1,4 +1,4 @@
-# cause: block-split-across-devices|loss-or-label-on-other-device
+# cause: embedding-streams-on-different-devices|loss-or-label-on-other-device
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -99,7 +99,7 @@ def _detect(failure: Failure) -> Hint | None:
 
 def _of_whole_models(failure: Failure) -> bool:
     """Whether results of two models meet, or the same weight of two copies of one."""
-    computed = [each for each in failure.plain if failure.activation(each) and each.shape]
+    computed = [each for each in failure.plain if failure.activation(each)]
     results = any(failure.of_one_model(computed[0], each) is False for each in computed[1:])
     return results or failure.copies_apart
 

@@ -79,6 +79,7 @@ def _detect(failure: Failure) -> Hint | None:
         or _of_before(failure)
         or _buffer_filled_elsewhere(failure)
         or _scores(failure)
+        or _kept_result(failure)
     )
 
 
@@ -248,6 +249,16 @@ def _scores(failure: Failure) -> Hint | None:
         if computed and made and state.dtype.startswith(("float", "bfloat")) and failure.carried(state):
             return _kept(6.6, failure, state, state)
     return None
+
+
+def _kept_result(failure: Failure) -> Hint | None:
+    """What layers computed and an object kept, where it meets what layers on another GPU compute now."""
+    if not failure.two_gpus or failure.computes_loss:
+        return None
+    kept = [each for each in failure.plain if failure.kept_result(each)]
+    now = [each for each in failure.plain if failure.activation(each) and each not in kept]
+    apart = [each for each in kept if any(other.device != each.device for other in now)]
+    return _kept(6.2, failure, apart[0], apart[0]) if apart and not failure.weights else None
 
 
 _WRITES = ("index_put_", "copy_", "index_copy_", "scatter_", "slice_scatter")

@@ -70,6 +70,8 @@ def _detect(failure: Failure) -> Hint | None:
                 return Hint(6.5, _two_models(failure, one, other), other.name)
             if failure.related(one, other) is False:
                 return _streams(6.5, failure, failure.odd(other, one) if failure.home else other)
+    if (met := _of_two_models(failure, layers)) is not None:
+        return Hint(5.2, _two_models(failure, *met), met[1].name)
     if failure.weights:
         return None
     apart = len({each.device for each in layers}) > 1
@@ -174,6 +176,14 @@ def _earlier(failure: Failure, layers: list[Operand]) -> Operand | None:
         if roots[one.name] and others and all(roots[one.name] < roots[each.name] for each in others):
             return one
     return None
+
+
+def _of_two_models(failure: Failure, layers: list[Operand]) -> tuple[Operand, Operand] | None:
+    """Results of two models that meet where neither runs, and no loss or gradient is computed."""
+    if failure.in_model or failure.computes_loss or failure.takes_gradients:
+        return None
+    pairs = ((one, other) for one in layers for other in layers if one.device != other.device)
+    return next((pair for pair in pairs if failure.of_one_model(*pair) is False), None)
 
 
 def _between_models(failure: Failure) -> bool:

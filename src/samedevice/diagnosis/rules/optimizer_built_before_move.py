@@ -68,10 +68,10 @@ def _built_with(failure: Failure) -> Operand | None:
 
 def _made_alike(failure: Failure) -> Operand | None:
     """What somebody keeps beside each parameter, made like another tensor in an `__init__`, or like the
-    parameter where that was before it moved.
+    parameter where that was before it moved; while gradients are taken, no optimizer runs.
     """
     state = kept_beside_parameters(failure)
-    if state is None or not _created(state):
+    if state is None or failure.takes_gradients or not _created(state):
         return None
     made = [state.made, *(each.made for each in state.ingredients if each.device == state.device)]
     alike = any(each is not None and each.function == "__init__" and _like_another(each) for each in made)
