@@ -12,6 +12,6 @@ GPT2LMHeadModel(GPT2Config(vocab_size=len(words), n_positions=32, n_embd=16, n_l
                            n_head=2)).save_pretrained(folder)
 device_map = {"transformer.wte": 1, "transformer.wpe": 1, "transformer.drop": 1, "transformer.h.0": 1,
               "transformer.h.1": 0, "transformer.ln_f": 0, "lm_head": 1}
-scorer = lmppl.LM(folder, device_map=device_map)
+scorer = lmppl.LM(folder, device_map=device_map, low_cpu_mem_usage=True)
 print(scorer.get_perplexity(["i am very happy", "i am sad"]))
 print("SCENARIO OK")
