@@ -1,3 +1,7 @@
+import os
+
+os.environ["TENSOR_PARALLEL_USE_NATIVE"] = "1"
+
 import tensor_parallel
 import torch
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
