@@ -58,6 +58,7 @@ def prepare(shell):
     ],
     ids=" ".join,
 )
+@pytest.mark.sample(3)
 def test_namespace_arguments_and_input(shell, program):
     prepare(shell)
     expected = shell.python(*program, *ARGS, input="typed\n")

@@ -22,6 +22,7 @@ def offered(shell, words, kind="bash"):
 
 
 @pytest.mark.parametrize("kind", ["bash", "zsh", "fish"])
+@pytest.mark.sample(3)
 def test_machines_and_codes(shell, kind):
     assert "8xA100-80G" in offered(shell, ["samedevice", "run", "--machine", "8xA100-"], kind)
     assert "2xH100-80G+2xA100-40G" in offered(

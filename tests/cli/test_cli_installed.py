@@ -128,6 +128,7 @@ def test_a_newer_torch_that_cannot_work_is_refused_by_name(tmp_path):
     assert "_supported_activities" in error
 
 
+@pytest.mark.long
 def test_a_launch_says_so_too(tmp_path):
     code, _, error = run_on_a_newer_torch(tmp_path, launcher=("torchrun", "--nproc_per_node", "1"))
     assert code == 0

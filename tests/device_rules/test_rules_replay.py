@@ -42,6 +42,7 @@ def test_what_a_gpu_did_is_what_the_table_says(path, capsys):
     assert not [line for line in different if re.search(r": ok .* the virtual machine: (?!ok)", line)]
 
 
+@pytest.mark.long
 def test_the_tables_own_predictions_replay_without_a_fault(capsys):
     """What is predicted is refused, accepted or not checked; nothing breaks, and a second run agrees with the
     first.

@@ -102,7 +102,7 @@ MIXED = {"sliding_window": 4, "head_dim": 8, "layer_types": ["sliding_attention"
         "helpers",
     ],
 )
-@pytest.mark.sample(3)
+@pytest.mark.sample(4)
 def test_generate(kind, config, how):
     expected = written(made(kind, **config).to(GPU), **how)
     with pytest.raises(RuntimeError, match="same device"):

@@ -174,6 +174,7 @@ assert callable(bf32_on_and_off)
 """
 
 
+@pytest.mark.long
 def test_older_files_find_the_names_that_they_import():
     """As in a peer's process: setuptools, which the helpers import, refuses where distutils came first."""
     pytest.importorskip("expecttest", reason="torch's own test helpers import it")

@@ -84,6 +84,7 @@ def test_what_may_be_exchanged():
     assert not compatible(host, host.to_sparse())
 
 
+@pytest.mark.long
 def test_dynamo_can_be_imported_inside_a_machine():
     script = (
         "from samedevice.machines import parse_machine\nfrom samedevice.runtime import VirtualMachine\nwith "

@@ -77,6 +77,7 @@ def test_drawn_programs_do_what_is_claimed():
     assert total.kinds.total() > 20
 
 
+@pytest.mark.long
 def test_a_wrong_claim_is_found_and_made_smaller(monkeypatch):
     monkeypatch.setattr(static_claims, "_holds", lambda claim, noted: claim.kind == "unknown")
     total = judged(range(6), most_wrong=1)

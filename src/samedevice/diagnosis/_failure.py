@@ -472,8 +472,7 @@ class Failure:
         newest = operand.decision
         own = [each for each in self.event.placements if each.root == 0]
         apart = bool(own) and newest is not None and not any(_alike(each, newest) for each in own)
-        foreign = not self.by_user(self.event.at)
-        return whole and apart and foreign and operand.from_argument is not None and self.activation(operand)
+        return whole and apart and operand.from_argument is not None and self.activation(operand)
 
     def _root(self, operand: Operand) -> int | None:
         newest = operand.decision

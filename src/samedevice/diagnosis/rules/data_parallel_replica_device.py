@@ -44,6 +44,7 @@ from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, after, anywhere, inside, said, sign
 from samedevice.events import Operand, Running
 from samedevice.messages import Phrase
+from samedevice.provenance.flow import calls_in_function
 
 
 def _detect(failure: Failure) -> Hint | None:
@@ -56,7 +57,7 @@ def _detect(failure: Failure) -> Hint | None:
         phrase = Phrase(key, operand=failure.written(kept[1]), device=kept[1].device, module=here)
         return Hint(9, phrase, kept[1].name)
     parts = _parts(failure) if failure.mismatch and failure.two_gpus else ()
-    if not parts:
+    if not parts or not _DIVIDES & calls_in_function(failure.event.at):
         return None
     first, *others = parts
     phrase = Phrase(
@@ -67,6 +68,10 @@ def _detect(failure: Failure) -> Hint | None:
     last = next((each for each in others if each.device != first.device), first)
     in_a_list = len({(each.local or "").partition("[")[0] for each in parts}) == 1
     return Hint(6.8 if in_a_list and first.local is not None else 4.5, phrase, last.name)
+
+
+_DIVIDES = frozenset("chunk split tensor_split array_split scatter replicate parallel_apply".split())
+"""What gives each replica its part of a batch: members of an ensemble all get the whole one."""
 
 
 def _not_replicated(failure: Failure) -> tuple[Running, Operand] | None:
