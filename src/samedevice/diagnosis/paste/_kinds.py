@@ -446,8 +446,8 @@ KINDS: tuple[Kind, ...] = (
     ),
     _row(
         "needs-gpu",
-        "not implemented on",
-        r"(?:Runtime|NotImplemented)Error: [^\n:.]{0,80}\bnot implemented on (?:the )?CPU\b",
+        "not implemented on|cpu not supported",
+        r"(?:Runtime|NotImplemented)Error: (?:[^\n:.]{0,80}\bnot implemented on (?:the )?CPU|[^\n]{0,200}\bCPU (?:is )?not supported)\b",
         weak=True,
     ),
     _row(

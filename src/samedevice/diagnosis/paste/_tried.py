@@ -47,6 +47,8 @@ _SUCCESS = Pattern(
     _FLAGS,
 )
 _FAILS = Pattern(r"\b(?:not|never|no|nor)\b|没|不", _FLAGS)
+_COMMENTED_OUT = re.compile(r"#[ \t]{0,4}[\w.]{1,60} ?= ?[^\s#=][^\s#]{0,120}")
+"""An assignment or an argument by name behind a `#`: nobody ran it."""
 _WORDS = Pattern(r"[A-Za-z_][\w.=-]*|[\u4e00-\u9fff]")
 _LEAST = 3
 """Words beside "no change" from which a clause says itself what was tried."""
@@ -86,7 +88,11 @@ _SIGNS = (
 
 
 def without_attempts(text: str) -> str:
-    """The text with what was tried in vain left blank, so that positions stay."""
+    """The text with what was tried in vain, and code that is commented out, left blank, so that positions
+    stay.
+    """
+    if "#" in text:
+        text = _COMMENTED_OUT.sub(lambda found: " " * len(found[0]), text)
     small = text.lower()
     if not any(any(word in small for word in words) and pattern.search(text) for pattern, words in _SIGNS):
         return text

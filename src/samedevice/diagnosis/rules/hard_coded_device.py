@@ -199,6 +199,9 @@ def _names_a_gpu(decision: Decision, constant: bool = False) -> bool:
     return decision.source == "literal" and (constant or not (decision.said or "").isidentifier())
 
 
+_ON_HOST = r"--no[_-]cuda\b|--use[_-]cpu\b|--device[ =]['\"]?cpu\b|\bno_cuda ?= ?True\b"
+"""That everything was asked to be on the host: what is on a GPU was sent there by the code."""
+
 _CHINESE = """代码里写死了设备，而模型运行在别处。
 
 ## 发生了什么
@@ -266,6 +269,7 @@ RULE = Rule(
     common=0.35,
     signs=(
         sign(2, said("pin-device")),
+        sign(8, said("same-device argument-device", devices="host"), anywhere(_ON_HOST)),
         sign(4.4, said("cuda-not-compiled")),
         sign(4.5, line(r"\.cuda\(|\bcuda\(|['\"]cuda(?::\d)?['\"]|\.to\(0\)|device=0\b")),
         sign(2.0, shown(r"\.cuda\(\)|['\"]cuda(?::\d)?['\"]")),

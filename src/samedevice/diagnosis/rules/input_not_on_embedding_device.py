@@ -261,6 +261,7 @@ RULE = Rule(
         ),
         sign(1.5, line(r"\b(?:wte|embed_tokens|word_embeddings|get_input_embeddings)\b")),
         sign(1.2, said("mps-placeholder")),
+        sign(3.2, said("mps-placeholder"), line(r"\bembedding\(")),
         sign(0.3, said("same-device argument-device"), frameless()),
     ),
     detect=_detect,

@@ -47,6 +47,7 @@ from samedevice.diagnosis._failure import FACTORY, Failure, made_text
 from samedevice.diagnosis._rule import (
     Hint,
     Rule,
+    anywhere,
     framed,
     frameless,
     indexed_on_host,
@@ -478,6 +479,13 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.5,
     signs=(
+        sign(
+            4.2,
+            anywhere(
+                r"creat(?:es?|ed|ing) [^\n.]{0,80}\bon [^\n]{1,40} instead of [^\n.]{0,40}\bdevice\b"
+                r"|创建[^\n。]{0,40}而不是[^\n。]{0,30}设备"
+            ),
+        ),
         sign(
             4.5,
             line(
