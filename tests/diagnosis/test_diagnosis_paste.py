@@ -458,3 +458,82 @@ def test_what_a_message_does_not_name_is_not_asked_for(language):
     assert finding.cause == "loss-or-label-on-other-device"
     assert [(each.name, each.device) for each in finding.operands] == [("?", "cuda:0"), ("loss", "cuda:1")]
     assert not any("?" in render(reason, language) for reason in finding.reasons)
+
+
+HOST_ARGUMENT = (
+    "RuntimeError: Tensor for argument #3 'mat2' is on CPU, but expected it to be on GPU (while checking "
+    "arguments for addmm)"
+)
+HOST_PRODUCT = (
+    "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and "
+    "cpu! (when checking argument for argument mat2 in method wrapper_CUDA_{op})"
+)
+MPS = "RuntimeError: Placeholder storage has not been allocated on MPS device!"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        # Everything was asked to be on the host: what is on a GPU is the odd one.
+        (f"python tag.py --no_cuda --epochs 2\n{HOST_ARGUMENT}", "hard-coded-device"),
+        (f"settings = {{'use_gpu': False}}\n{HOST_ARGUMENT}", "hard-coded-device"),
+        (f"python tag.py --epochs 2\n{HOST_ARGUMENT}", "module-left-on-other-device"),
+        # The layers of a LoRA have no bias.
+        (
+            f"it fails only with lora_rank > 0: {HOST_PRODUCT.format(op='mm')}",
+            "adapter-weights-on-other-device",
+        ),
+        (
+            f"it fails only with lora_rank > 0: {HOST_PRODUCT.format(op='addmm')}",
+            "module-left-on-other-device",
+        ),
+        # A kernel that is there for a GPU alone.
+        (
+            'File "sample.py", line 9, in forward\n    out = _ext.furthest_point_sampling(xyz, n)\n'
+            'RuntimeError: falseINTERNAL ASSERT FAILED at "sampling.cpp":83, please report a bug to PyTorch. '
+            "CPU not supported",
+            "input-not-on-embedding-device",
+        ),
+        # What a lookup on Apple's GPU meets is on the host; of code that is shown, what nothing moves.
+        (
+            'File "functional.py", line 2210, in embedding\n    return torch.embedding(weight, input)\n'
+            + MPS,
+            "input-not-on-embedding-device",
+        ),
+        (
+            "```\nmodel = Speech.from_pretrained('a/b').to(device)\nread = Reader.from_pretrained('a/b')\n"
+            f"given = read('Hello')\naudio = model.generate(**given)\n```\n{MPS}",
+            "input-not-on-embedding-device",
+        ),
+        # What is done with the rows that an index read is not what was wrong with the index.
+        (
+            'File "run.py", line 300, in show\n    light = self.data.lights[rows, columns].cuda()\n'
+            "RuntimeError: indices should be either on cpu or on the same device as the indexed tensor (cpu)",
+            "tensor-created-on-wrong-device",
+        ),
+        # A table that is kept by a size alone is on the GPU of its first use.
+        (
+            'File "warp.py", line 39, in warp\n    grid = GRIDS[str(flow.size())] + flow\n'
+            "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, "
+            "cuda:0 and cuda:1!",
+            "tensor-created-on-wrong-device",
+        ),
+        # Told in words.
+        (
+            "RuntimeError: GET was unable to find an engine to execute this computation. The helper creates "
+            "its tensors on self._device instead of the device of its input.",
+            "tensor-created-on-wrong-device",
+        ),
+    ],
+)
+def test_what_decides_stands_beside_the_message(text, cause):
+    finding, *_ = explain_text(text)
+    assert finding.cause == cause
+
+
+def test_code_that_is_commented_out_says_nothing():
+    error = HOST_PRODUCT.format(op="bmm")
+    code = "model = load(\n    path,\n    {}device_map='auto',\n)\nmodel.quantize(tokenizer)\n"
+    told, silent = (explain_text(f"{code.format(each)}{error}")[0] for each in ("", "# "))
+    assert told.cause == "device-map-incomplete-or-wrong"
+    assert silent.cause != told.cause

@@ -56,6 +56,7 @@ from samedevice.diagnosis._rule import (
     said,
     shown,
     sign,
+    unless,
 )
 from samedevice.events import Decision, EventKind, Operand
 from samedevice.messages import Phrase
@@ -199,7 +200,10 @@ def _names_a_gpu(decision: Decision, constant: bool = False) -> bool:
     return decision.source == "literal" and (constant or not (decision.said or "").isidentifier())
 
 
-_ON_HOST = r"--no[_-]cuda\b|--use[_-]cpu\b|--device[ =]['\"]?cpu\b|\bno_cuda ?= ?True\b"
+_ON_HOST = (
+    r"--no[_-]cuda\b|--use[_-]cpu\b|--device[ =]['\"]?cpu\b|\bno_cuda ?= ?True\b"
+    r"|\buse_(?:gpu|cuda)['\"]? ?[:=] ?False\b"
+)
 """That everything was asked to be on the host: what is on a GPU was sent there by the code."""
 
 _CHINESE = """代码里写死了设备，而模型运行在别处。
@@ -271,7 +275,14 @@ RULE = Rule(
         sign(2, said("pin-device")),
         sign(8, said("same-device argument-device", devices="host"), anywhere(_ON_HOST)),
         sign(4.4, said("cuda-not-compiled")),
-        sign(4.5, line(r"\.cuda\(|\bcuda\(|['\"]cuda(?::\d)?['\"]|\.to\(0\)|device=0\b")),
+        sign(
+            4.5,
+            line(r"\.cuda\(|\bcuda\(|['\"]cuda(?::\d)?['\"]|\.to\(0\)|device=0\b"),
+            unless(said("index-device")),
+        ),
+        sign(
+            4.5, said("index-device"), line(r"(?<!\])\.cuda\(|['\"]cuda(?::\d)?['\"]")
+        ),  # not what is done with the rows
         sign(2.0, shown(r"\.cuda\(\)|['\"]cuda(?::\d)?['\"]")),
         sign(
             2.2,

@@ -499,6 +499,9 @@ RULE = Rule(
                 r"latents_(?:mean|std)|pos_embed|position_embeddings?\b|scale_fct|freq_bands|\bpositions?\b|row_ids|(?<![.\w])(?:mean|std)\b|bias_mask|causal_mask|rel_pos|relative_position|shift_factor"
             ),
         ),
+        sign(
+            4.4, line(r"\[\s?(?:str\()?\w+\.(?:size\(\)|shape)\)?\s?\]")
+        ),  # kept by its size, for one device
         sign(7, said("graph-device"), shown(_ASSIGNS_WHAT_IT_MAKES)),
         sign(4.2, said("same-device argument-device", op=_INDEXING, argument=_INDEX), named("host")),
         sign(4.2, said("same-device argument-device", op=_INDEXING, argument=_INDEX), named("another")),

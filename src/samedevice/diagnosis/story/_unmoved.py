@@ -17,7 +17,7 @@ from samedevice.diagnosis.story._code import Statement, statements_in
 from samedevice.diagnosis.story._facts import Reading, ends, fails
 from samedevice.messages import Phrase
 
-_WANTS_GPU = frozenset(("triton-pointer", "needs-gpu"))
+_WANTS_GPU = frozenset(("triton-pointer", "needs-gpu", "mps-placeholder"))
 """Messages of what takes tensors on a GPU alone."""
 _LONGEST = 80
 _FLAGS = re.IGNORECASE | re.ASCII
@@ -185,7 +185,8 @@ def _reads_text(name: str, quoted: tuple[Statement, ...]) -> bool:
     """Whether something is called as tokenizers and processors are."""
     for call in _calls(quoted):
         own = isinstance(call.func, ast.Name) and call.func.id == name
-        if own and any(each.arg == "return_tensors" for each in call.keywords):
+        words = any(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in call.args)
+        if own and (words or any(each.arg == "return_tensors" for each in call.keywords)):
             return True
         match call.func:
             case ast.Attribute(value=ast.Name(id=base), attr=method) if base == name and "decode" in method:
