@@ -468,6 +468,10 @@ HOST_PRODUCT = (
     "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and "
     "cpu! (when checking argument for argument mat2 in method wrapper_CUDA_{op})"
 )
+TWO_GPUS = (
+    "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:1 and "
+    "cuda:0! (when checking argument for argument mat2 in method wrapper_CUDA_bmm)"
+)
 MPS = "RuntimeError: Placeholder storage has not been allocated on MPS device!"
 
 
@@ -518,7 +522,39 @@ MPS = "RuntimeError: Placeholder storage has not been allocated on MPS device!"
             "cuda:0 and cuda:1!",
             "tensor-created-on-wrong-device",
         ),
-        # Told in words.
+        # Its own sentence in bold letters is the error.
+        (
+            "it says\n**UnboundLocalError: local variable 'clip' referenced before assignment**",
+            "not-a-device-error",
+        ),
+        # Words of torch from before 1.5 name no operator; `mat2` is of a product.
+        (
+            'File "hand.py", line 182, in forward\n    posed = self.joints(shape)\n'
+            "RuntimeError: Expected object of backend CUDA but got backend CPU for argument #2 'mat2'",
+            "module-left-on-other-device",
+        ),
+        # An embedding's weight that computes the scores.
+        (
+            'File "lm.py", line 74, in forward\n    scores = torch.einsum("bld,vd->blv", states, '
+            "self.decoder.embed_words.weight)\n" + TWO_GPUS,
+            "lm-head-or-tied-weight-split",
+        ),
+        (
+            'File "score.py", line 9, in count\n    if pred_class not in target_classes:\n'
+            "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, "
+            "cuda:0 and cpu!",
+            "loss-or-label-on-other-device",
+        ),
+        # Told in words, or by the change that repairs it.
+        (
+            f"The small model is forced to 'cuda:0', the large one is spread by itself. {TWO_GPUS}",
+            "hard-coded-device",
+        ),
+        (
+            "this repairs it\n- kinds = torch.zeros(len(boxes))\n+ kinds = torch.zeros_like(boxes[:, 0])\n"
+            "RuntimeError: indices should be either on cpu or on the same device as the indexed tensor (cpu)",
+            "tensor-created-on-wrong-device",
+        ),
         (
             "RuntimeError: GET was unable to find an engine to execute this computation. The helper creates "
             "its tensors on self._device instead of the device of its input.",

@@ -5,6 +5,7 @@ For memory that goes by the amounts that the error names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -50,6 +51,7 @@ _TOPICS = {
     "agreement": ("rules.not-a-device-error.topic-agreement", "rules.not-a-device-error.cure-agreement"),
 }
 """For each topic its name and what to do."""
+_FOR_A_GPU = re.compile(r"\b(?:GPU|CUDA|NCCL)\b", re.IGNORECASE)
 _AFTER_EFFECTS = frozenset(
     {
         "launcher-exit",
@@ -128,7 +130,9 @@ def verdict_elsewhere(report: Report) -> Verdict:
             machine = (Weighed(rule_named("hardware-or-driver"), 0.0, ()),)
             sure = report.whole and report.topic == "index"
             return Verdict(ELSEWHERE, "likely" if sure else "guess", machine, (about,))
-        return Verdict(ELSEWHERE, "likely" if report.topic in _AFTER_EFFECTS else "certain", reasons=(about,))
+        of_a_build = report.topic == "import" and _FOR_A_GPU.search(report.message or "") is not None
+        later = report.topic in _AFTER_EFFECTS or of_a_build  # such a build is also a fault of the machine
+        return Verdict(ELSEWHERE, "likely" if later else "certain", reasons=(about,))
     named = report.message is not None and names_a_device(report.message)
     confidence: Confidence = "likely" if report.exception is not None and not named else "guess"
     if named and report.topic in _TOPICS:

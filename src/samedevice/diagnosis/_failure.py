@@ -938,8 +938,9 @@ class Failure:
             return False
         if newest.kind == "hook" or self.activation(operand) or self.is_kept(operand):
             return False
-        last = max((each.last for each in self.placements), default=0)
-        return newest.order < last or newest.kind == "placed"
+        if not self.placements:  # a module that has no weights
+            return newest.at is not None and newest.at.function == "__init__"
+        return newest.order < max(each.last for each in self.placements) or newest.kind == "placed"
 
     def placed_by_user(self, operand: Operand) -> bool:
         """Whether the operand's last move, or else its birth, is in the user's own script.
@@ -954,7 +955,8 @@ class Failure:
 
         Or from which it was computed on its device.
         """
-        if operand.kept_by and operand.local and operand.moved is None:
+        built = operand.moved is None or operand.moved.function == "__init__"
+        if operand.kept_by and operand.local and built:
             return operand.local, operand.kept_by, operand.made
         parts = [
             (part.name, part.kept_by, part.made)

@@ -202,7 +202,8 @@ def product_with(place: str) -> Look:
             report.at.code if report.at else ""
         ):
             return None
-        if report.argument not in (*_WEIGHTS, *_INPUTS, "out") or not _LAYERS.search(report.op or ""):
+        product = report.op or ("mm" if report.argument in ("mat1", "mat2") else "")  # old messages name none
+        if report.argument not in (*_WEIGHTS, *_INPUTS, "out") or not _LAYERS.search(product):
             return None
         own = report.devices[0] if report.kind == "argument-device" else report.devices[1]
         weighs = report.argument in _WEIGHTS or (

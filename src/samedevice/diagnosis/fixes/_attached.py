@@ -229,15 +229,35 @@ def _is_filled(script: Script, home: ast.ClassDef, made: ast.Assign, kind: str) 
     return False
 
 
+TAKEN = frozenset(
+    """
+    T_destination add_module apply bfloat16 buffers call_super_init children clear compile cpu cuda
+    double dump_patches eval extra_repr float forward get_buffer get_extra_state get_parameter
+    get_submodule half ipu items keys load_state_dict modules mtia named_buffers named_children
+    named_modules named_parameters parameters pop register_backward_hook register_buffer
+    register_forward_hook register_forward_pre_hook register_full_backward_hook
+    register_full_backward_pre_hook register_load_state_dict_post_hook register_load_state_dict_pre_hook
+    register_module register_parameter register_state_dict_post_hook register_state_dict_pre_hook
+    requires_grad_ set_extra_state set_submodule share_memory state_dict to to_empty train training type
+    update values xpu zero_grad
+    """.split()
+)
+"""Names that `nn.ModuleDict` has itself, so that no key may be one (torch 2.13)."""
+
+
 def _of_texts(display: ast.Dict | ast.DictComp) -> bool:
-    """Whether all keys are texts, as `nn.ModuleDict` needs them."""
+    """Whether all keys are texts that `nn.ModuleDict` takes: none is empty, has a dot or is a name of it."""
     keys = [display.key] if isinstance(display, ast.DictComp) else display.keys
     return all(
         isinstance(key, ast.JoinedStr)
-        or (isinstance(key, ast.Constant) and isinstance(key.value, str))
+        or (isinstance(key, ast.Constant) and isinstance(key.value, str) and _is_free(key.value))
         or (isinstance(key, ast.Call) and called(key) == "str")
         for key in keys
     )
+
+
+def _is_free(key: str) -> bool:
+    return key != "" and "." not in key and key not in TAKEN
 
 
 def _registered(script: Script, home: ast.ClassDef, display: ast.expr, container: str) -> str | None:

@@ -69,6 +69,8 @@ _DIGITS = Pattern(r"\d{1,30}")
 _WIDEST = 160
 """Characters in which a margin may stand."""
 _FRAMES_WITH_MARGIN = 2
+_EMPHASIS = Pattern(r"\*\*(\S[^*\n]{0,2000})\*\*\s{0,4}$")
+"""A whole line in bold letters."""
 _PYTEST = Pattern(r"E   ")
 
 
@@ -172,4 +174,6 @@ def _stripped(line: str) -> tuple[str, int | None]:
         line = line[found.end() :]
     if line.startswith(">") and (found := _QUOTE.match(line)):
         line = line[found.end() :]
+    if line.startswith("**") and (found := _EMPHASIS.match(line)):
+        line = found[1]
     return line, rank

@@ -406,8 +406,8 @@ KINDS: tuple[Kind, ...] = (
     ),
     _row(
         "machine",
-        "cuda error|no kernel image|cuda driver|driver on your system|cuda unknown error|cuda-capable|not compatible with the current|cudagetdevicecount|error 80|cuda-capable|ampere|on cuda devices|bf16/gpu|cuda unavailable",
-        r"no kernel image is available for execution|CUDA driver version is insufficient|driver on your system is too old|CUDA unknown error|CUDA error: (?:unknown error|all CUDA-capable devices are busy|CUDA-capable device\(s\) is/are busy|uncorrectable ECC|device kernel image is invalid|the provided PTX was compiled with an unsupported toolchain|invalid device function|peer access is not supported)"
+        "cuda error|no kernel image|cuda driver|driver on your system|cuda unknown error|cuda-capable|not compatible with the current|cudagetdevicecount|error 80|cuda-capable|ampere|on cuda devices|bf16/gpu|cuda unavailable|for torch.generator",
+        r"no kernel image is available|Device (?:CUDA|type CUDA) is not supported for torch\.Generator|CUDA driver version is insufficient|driver on your system is too old|CUDA unknown error|CUDA error: (?:unknown error|all CUDA-capable devices are busy|CUDA-capable device\(s\) is/are busy|uncorrectable ECC|device kernel image is invalid|the provided PTX was compiled with an unsupported toolchain|invalid device function|peer access is not supported)"
         r"|no CUDA-capable device is detected|is not compatible with the current PyTorch installation|Error 80\d: |only supports? (?:Ampere|Turing|Volta|Hopper)|can only be used on CUDA devices|setup does not support bf16/gpu|CUDA unavailable, invalid device",
     ),
     _row(

@@ -114,9 +114,19 @@ def _by_literal(failure: Failure) -> Hint | None:
             )
             handed = takes_arguments(newest.at) or _given_back(failure, operand, newest)
             own = handed and (not by_literals or nowhere) and not _made_by_mover(operand)
-            own = own or _changed(newest, others)
+            own = own or _changed(newest, others) or _kept_on_any_gpu(failure, operand, newest)
             return Hint((7.1 if mine else 8.1) if own else 4.4, said, operand.name)
     return None
+
+
+def _kept_on_any_gpu(failure: Failure, operand: Operand, decision: Decision) -> bool:
+    """Whether a package put it on whatever GPU was current, for a module whose weights are all on another one
+    and which keeps it.
+    """
+    here = failure.event.running[0] if failure.event.running else None
+    whole = here is not None and len(here.below) == 1 and operand.device not in here.below
+    any_gpu = decision.source == "current-gpu" or _any_gpu(decision)
+    return whole and bool(operand.kept_by) and any_gpu and not failure.by_user(decision.at)
 
 
 def _changed(decision: Decision, others: Sequence[Operand]) -> bool:
@@ -273,6 +283,7 @@ RULE = Rule(
     common=0.35,
     signs=(
         sign(2, said("pin-device")),
+        sign(4.4, anywhere(r"\bforced (?:to|onto) (?:the )?['\"`]?cuda:\d")),
         sign(8, said("same-device argument-device", devices="host"), anywhere(_ON_HOST)),
         sign(4.4, said("cuda-not-compiled")),
         sign(

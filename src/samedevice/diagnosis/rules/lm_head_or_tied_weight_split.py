@@ -239,6 +239,11 @@ RULE = Rule(
             ),
         ),
         sign(
+            5.2,
+            said("same-device argument-device", op=r"mm$|linear|einsum", devices="gpus"),
+            line(r"(?:einsum|linear|matmul)\([^\n]*\w*embed\w*(?:\.\w+)?\.weight"),
+        ),
+        sign(
             3.6,
             said("same-device argument-device", op="layer_norm|rms_norm", argument="weight", devices="gpus"),
         ),

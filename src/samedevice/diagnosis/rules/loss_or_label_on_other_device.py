@@ -117,9 +117,13 @@ def _sum_of_losses(failure: Failure) -> Hint | None:
     computed = [each for each in numbers if failure.activation(each)]
     if any(failure.from_gradient(each) for each in numbers):
         return None  # what gradients amount to, once they are taken
-    if failure.op.rstrip("_") not in _ADDS or not any(each.dtype.startswith(_FLOATS) for each in computed):
+    learns = failure.feeds_backward and bool(failure.event.differentiable)
+    if failure.op.rstrip("_") not in _ADDS or not (
+        learns or any(each.dtype.startswith(_FLOATS) for each in computed)
+    ):
         return None
-    odd = next((each for each in numbers if each not in computed), numbers[-1])
+    others = [each for each in numbers if each not in computed]
+    odd = others[0] if computed and others else numbers[-1]
     if not failure.activation(odd) and _by_itself(failure, odd):
         return None
     return Hint(6.2, Phrase("rules.loss-or-label-on-other-device.loss", op=failure.op), odd.name)
@@ -291,6 +295,7 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.45,
     signs=(
+        sign(4.2, line(r"\bpred\w*(?:\[[^\]]{1,20}\])? (?:not in|in|==|!=) \w*(?:target|label|truth)\w*")),
         sign(
             8,
             said(

@@ -93,6 +93,7 @@ def _detect(failure: Failure) -> Hint | None:
         _behind_a_dispatched_part,
         _of_an_object,
         _copy_elsewhere,
+        _before_it_never_placed,
     )
     if (unplaced := next((hint for look in looks if (hint := look(failure)) is not None), None)) is not None:
         return unplaced
@@ -211,6 +212,22 @@ def _of_an_object(failure: Failure) -> Hint | None:
         there = bool(others) and all(on_accelerator(each.device) for each in others)
         if kept and operand.device == "cpu" and there and not failure.handed_down(operand):
             return Hint(7, Phrase("because.never-moved", operand=failure.written(operand)), operand.name)
+    return None
+
+
+def _before_it_never_placed(failure: Failure) -> Hint | None:
+    """What weights that nobody placed computed on the host, where a layer on a GPU gets it."""
+    if not any(on_accelerator(each.device) for each in failure.weights):
+        return None
+    for given in failure.plain:
+        newest = given.decision
+        if newest is None or newest.at is None or given.device != "cpu":
+            continue
+        made = (newest.kind, newest.source, newest.inherited) == ("created", "default", True)
+        learns = (failure.expression(given) or "") in failure.event.differentiable
+        by_weights = newest.name is not None or (newest.at.function == "__init__" and learns)
+        if made and by_weights:
+            return Hint(7.4, Phrase("because.never-moved", operand=failure.written(given)), given.name)
     return None
 
 

@@ -44,7 +44,18 @@ A hand-written map that leaves out the model-level rotary module gives the same 
 from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, at, frameless, indexed_on_host, inside, line, said, sign
+from samedevice.diagnosis._rule import (
+    Hint,
+    Rule,
+    anywhere,
+    at,
+    frameless,
+    indexed_on_host,
+    inside,
+    line,
+    said,
+    sign,
+)
 from samedevice.events import Operand, Place
 from samedevice.messages import Phrase
 from samedevice.provenance.flow import calls_in_function, returns_both
@@ -155,6 +166,7 @@ RULE = Rule(
                 r"\b(?:cos|sin)\b.*\bposition_ids\b|\binv_freq\w*|rotary_emb\b|apply_rotary\w*|rotate_half|\bfreqs_cis\b|\bfreqs?\b.*\b(?:cos|sin|t)\b|\brotary\w*"
             ),
         ),
+        sign(3.4, anywhere(r"\b(?:RoPE|rotary)\b[^\n.]{0,80}\bto the \w+ device\b")),
         sign(5, at(r"rotary|_rope|rope_|freqs_cis")),
         sign(4, line(r"\bcos\b|\bsin\b|\bk_embed\b|\bq_embed\b")),
         sign(3.2, inside(r"rotary|freqs_cis")),

@@ -183,7 +183,7 @@ def _kept(failure: Failure) -> Hint | None:
             continue
         if failure.is_kept(operand):
             continue  # a state that grows, and no constant
-        if (kept := failure.plain_attribute(operand)) is not None and operand.moved is None:
+        if (kept := failure.plain_attribute(operand)) is not None:
             key = "rules.tensor-created-on-wrong-device.kept-plain"
             return Hint(6.3, Phrase(key, operand=kept[0], module=kept[1]), operand.name)
         attribute = (operand.local or "").startswith("self.")
@@ -236,7 +236,7 @@ def _buffer_made_anew(failure: Failure) -> Hint | None:
     homes = set(running[-1].below) if running else set()
     owner = {*running[0].own, *running[0].below} if len(running) > 1 else set()
     for buffer in failure.event.operands if running else ():
-        if owner == {buffer.device}:
+        if owner == {buffer.device} or _older_than_the_move(failure, buffer):
             continue  # the whole part that owns it was left there
         newest = buffer.decision
         made = newest is not None and newest.kind == "created" and newest.name is not None
@@ -248,6 +248,14 @@ def _buffer_made_anew(failure: Failure) -> Hint | None:
         if anew and len(beside) == 1 and buffer.device not in beside:
             return _without_device(7.2, failure, buffer)
     return None
+
+
+def _older_than_the_move(failure: Failure, buffer: Operand) -> bool:
+    """Whether a buffer was there before anything of the model was placed, and no move has reached it."""
+    newest = buffer.decision
+    if buffer.role != "buffer" or newest is None or newest.kind != "created" or not failure.placements:
+        return False
+    return newest.order < min(each.first for each in failure.placements)
 
 
 def _taken_away(failure: Failure) -> Hint | None:
@@ -372,6 +380,13 @@ _LOOKS = (
 """The surer ones first."""
 
 
+_REPAIRED = (
+    r"(?:^|\s)- [^\n+]{0,80}torch\.(?:zeros|ones|full|empty|arange|tensor|eye|linspace|rand\w{0,4})\("
+    r"[^\n]{0,160}?"
+    r"\s\+ [^\n]{0,160}(?:_like\(|\bnew_\w+\(|\bdevice ?=)"
+)
+"""A change that gives what a factory makes the device of something."""
+
 _CHINESE = """库或模型代码把自己用的张量创建在了错误的设备上。
 
 ## 发生了什么
@@ -479,6 +494,7 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.5,
     signs=(
+        sign(6.5, anywhere(_REPAIRED)),
         sign(
             4.2,
             anywhere(

@@ -56,6 +56,8 @@ def _detect(failure: Failure) -> Hint | None:
     model = failure.event.running[-1] if failure.event.running else None
     if model is None:
         return None
+    if (moved := _taken_from_the_script(failure)) is not None:
+        return moved
     whole = set(model.below) == {"cpu"}
     for weight in sorted(failure.weights, key=lambda each: -len(each.shape)) if failure.mismatch else ():
         newest, *before = weight.lineage or (None,)
@@ -71,6 +73,24 @@ def _detect(failure: Failure) -> Hint | None:
             operand = weight.parameter or weight.name
             key = "rules.weights-moved-away-by-manager.sent-away"
             return Hint(8, Phrase(key, operand=operand, function=at.function), weight.name)
+    return None
+
+
+def _taken_from_the_script(failure: Failure) -> Hint | None:
+    """A weight that the script had put on a GPU, where all that it meets is, and that a package has sent to
+    another device since.
+    """
+    for weight in sorted(failure.weights, key=lambda each: -len(each.shape)) if failure.mismatch else ():
+        newest, *before = weight.lineage or (None,)
+        put = before[0] if before else None
+        if newest is None or put is None or (newest.kind, put.kind) != ("placed", "placed"):
+            continue
+        foreign = newest.at is not None and not failure.by_user(newest.at)
+        met = {each.device for each in failure.event.operands if not each.role}
+        if foreign and newest.at is not None and failure.by_user(put.at) and met == {put.device}:
+            operand = weight.parameter or weight.name
+            key = "rules.weights-moved-away-by-manager.sent-away"
+            return Hint(8, Phrase(key, operand=operand, function=newest.at.function), weight.name)
     return None
 
 
