@@ -463,17 +463,17 @@ class Failure:
         return alike and any(self.of_one_model(weights[0], each) is False for each in weights[1:])
 
     def handed_on(self, operand: Operand) -> bool:
-        """Whether one model computed it and another one, whole on its GPU, was called with it.
+        """Whether one model computed it and another one of a package, whole on its GPU, was called with it.
 
-        Single layers that stand on several GPUs are one model that was cut.
+        Parts of the script's own that stand on several GPUs are one model that was cut.
         """
         outermost = self.event.running[-1] if self.event.running else None
         whole = outermost is not None and len(set(outermost.below)) == 1
-        whole = whole and (len(self.event.running) > 1 or not self.by_user(self.event.at))
         newest = operand.decision
         own = [each for each in self.event.placements if each.root == 0]
         apart = bool(own) and newest is not None and not any(_alike(each, newest) for each in own)
-        return whole and apart and operand.from_argument is not None and self.activation(operand)
+        foreign = not self.by_user(self.event.at)
+        return whole and apart and foreign and operand.from_argument is not None and self.activation(operand)
 
     def _root(self, operand: Operand) -> int | None:
         newest = operand.decision

@@ -44,7 +44,7 @@ from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, after, anywhere, inside, said, sign
 from samedevice.events import Operand, Running
 from samedevice.messages import Phrase
-from samedevice.provenance.flow import calls_in_function
+from samedevice.provenance.flow import called_in_file, calls_in_function
 
 
 def _detect(failure: Failure) -> Hint | None:
@@ -57,7 +57,8 @@ def _detect(failure: Failure) -> Hint | None:
         phrase = Phrase(key, operand=failure.written(kept[1]), device=kept[1].device, module=here)
         return Hint(9, phrase, kept[1].name)
     parts = _parts(failure) if failure.mismatch and failure.two_gpus else ()
-    if not parts or not _DIVIDES & calls_in_function(failure.event.at):
+    divided = _DIVIDES & calls_in_function(failure.event.at)
+    if not parts or not (divided or called_in_file(failure.event.at, "DataParallel")):
         return None
     first, *others = parts
     phrase = Phrase(
