@@ -1,33 +1,30 @@
-"""The diagnosis of a released bug names its cause and the operand in the wrong place, and its fixes work.
+"""The diagnosis of a released bug names its cause and the operand in the wrong place.
 
-Time: about ten minutes; twice that with `--fixes`.
+Time: about ten minutes.
 Needs: PyPI the first time, for old releases.
 
     python -m evidence causes                     # every case on its bad version
     python -m evidence causes clip-logits-matmul  # some
-    python -m evidence causes --fixes             # also run what each fix makes of the script
     python -m evidence causes --runs zoo.json     # of runs that `zoo --json zoo.json` made
 
 What is right stands in `causes.json`: the cause for each kind of the zoo's index, and the operand that is in
 the wrong place. For the cases that came after the first 47 both were written before the diagnosis was looked
 at. Of these no rule may be written in view of the half called `unseen`, and what is said of such a case is
-shown only where the case is named. A release to install counts as working when it is the case's good version,
-on which the command `zoo` finds nothing. Exit status 1 when cause or operand is right in fewer than nine of
-ten cases of a part.
+shown only where the case is named. Whether fixes work is asked by the command `fixes`. Exit status 1 when
+cause or operand is right in fewer than nine of ten cases of a part.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from evidence.commands import command_parser
-from evidence.zoo.judge import judge_good, matches
+from evidence.zoo.judge import matches
 from evidence.zoo.zoo import PARTS, UNSEEN, ZOO, Case, cases, run_way
 
 KEY: Mapping[str, Any] = json.loads(Path(__file__).with_name("causes.json").read_text("utf-8"))
@@ -57,31 +54,6 @@ def apply(diff: str, text: str) -> str:
                 new.append(line[1:])
             position += 1
     return "".join(new + old[position:])
-
-
-class Repaired(Case):
-    """A case whose script is another file."""
-
-    path: Path
-
-    @property
-    def script(self) -> Path:
-        """The repaired script."""
-        return self.path
-
-
-def works(case: Case, fix: Mapping[str, Any]) -> bool | None:
-    """Whether a fix makes the case run clean; None when it is in words only."""
-    if fix["diff"]:
-        with tempfile.TemporaryDirectory(prefix="samedevice-fix-") as folder:
-            path = Path(folder) / f"{case.id}.py"
-            path.write_text(apply(fix["diff"], case.script.read_text("utf-8")), "utf-8")
-            changed = Repaired(case.id, case.pins, case.machine, case.expect)
-            object.__setattr__(changed, "path", path)
-            return judge_good(run_way(changed, "bad", _TIMEOUT)).right
-    if named := re.search(r"pip install ([\w-]+)==([\w.]+)", fix["title"]):
-        return case.pins["good"].get(named[1]) == named[2]
-    return None
 
 
 def tell(name: str, rows: Sequence[tuple[bool, bool]]) -> bool:
@@ -116,38 +88,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run, compare, print a line for each case and the totals."""
     parser = command_parser(__name__, __doc__)
     parser.add_argument("cases", nargs="*", metavar="CASE")
-    parser.add_argument("--fixes", action="store_true", help="also run what each fix makes of the script")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="cases at a time (default: 2)")
     parser.add_argument(
         "--runs", type=Path, metavar="FILE", help="take what `zoo --json FILE` wrote, and run nothing again"
     )
     options = parser.parse_args(arguments)
-    if options.runs is not None and options.fixes:
-        parser.error("--fixes needs runs of its own, so it does not go with --runs")
     kinds = {entry["id"]: entry["kind"] for entry in json.loads((ZOO / "index.json").read_text("utf-8"))}
     chosen = [case for case in cases() if not options.cases or case.id in options.cases]
-    offered = worked = 0
     right: dict[str, list[tuple[bool, bool]]] = {part: [] for part in PARTS}
     for case, finding in _found(chosen, options.runs, options.jobs):
         accepted, guilty = expected(case, kinds[case.id])
         cause_right = finding is not None and finding["cause"] in accepted
         guilty_right = finding is not None and finding["guilty"] in guilty
         right[case.part].append((cause_right, guilty_right))
-        results = []
-        if options.fixes and finding is not None:
-            tried = [works(case, fix) for fix in finding["fixes"]]
-            results = [result for result in tried if result is not None]
-            offered += bool(results)
-            worked += any(results)
         said = _said(finding) if case.part != UNSEEN or case.id in options.cases else ""
         marks = f"{'cause' if cause_right else 'CAUSE'} {'operand' if guilty_right else 'OPERAND'}"
-        tried_fixes = results if options.fixes else ""
-        print(f"{marks} {case.part} {case.id} {said} {tried_fixes}".rstrip(), flush=True)
+        print(f"{marks} {case.part} {case.id} {said}".rstrip(), flush=True)
     enough = [
         tell(name, rows)
         for name, rows in {**right, "all": [row for rows in right.values() for row in rows]}.items()
         if rows
     ]
-    if options.fixes:
-        print(f"cases with a fix that can be run {offered}, with one that makes the case run clean {worked}")
     return 0 if all(enough) else 1
