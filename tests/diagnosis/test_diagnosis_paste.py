@@ -482,6 +482,8 @@ MPS = "RuntimeError: Placeholder storage has not been allocated on MPS device!"
         (f"python tag.py --no_cuda --epochs 2\n{HOST_ARGUMENT}", "hard-coded-device"),
         (f"settings = {{'use_gpu': False}}\n{HOST_ARGUMENT}", "hard-coded-device"),
         (f"python tag.py --epochs 2\n{HOST_ARGUMENT}", "module-left-on-other-device"),
+        (f"usage: tag.py [--no_cuda] [--epochs N]\n{HOST_ARGUMENT}", "module-left-on-other-device"),
+        (f"I never gave it --no_cuda.\n{HOST_ARGUMENT}", "module-left-on-other-device"),
         # The layers of a LoRA have no bias.
         (
             f"it fails only with lora_rank > 0: {HOST_PRODUCT.format(op='mm')}",

@@ -211,8 +211,9 @@ def _names_a_gpu(decision: Decision, constant: bool = False) -> bool:
 
 
 _ON_HOST = (
-    r"--no[_-]cuda\b|--use[_-]cpu\b|--device[ =]['\"]?cpu\b|\bno_cuda ?= ?True\b"
-    r"|\buse_(?:gpu|cuda)['\"]? ?[:=] ?False\b"
+    r"\b(?:python[\d.]{0,4}|torchrun|launch|deepspeed) [^\n`\[]{0,240}"
+    r"--(?:no[_-]cuda\b|use[_-]cpu\b|device[ =]['\"]?cpu\b)"
+    r"|\bno_cuda ?= ?True\b|\buse_(?:gpu|cuda)['\"]? ?[:=] ?False\b"
 )
 """That everything was asked to be on the host: what is on a GPU was sent there by the code."""
 
