@@ -257,7 +257,7 @@ def _numbered(name: str) -> tuple[str, ...]:
     return tuple(part for part in name.split(".") if not part.isdecimal())
 
 
-_WORDS = r"\b(?:q?lora|adapter)(?:\b|_(?!default))"
+_WORDS = r"(?<!no )(?<!without )(?<!not use )\b(?:q?lora|adapter)(?:\b|_(?!default))"
 
 _CHINESE = """适配器的权重和它所依附的基座层不在同一设备上。
 
