@@ -114,7 +114,7 @@ _FAILS = Pattern(
     _FLAGS,
 )
 _WORKS = Pattern(
-    r"\bwork(?:s|ed|ing)?\b|\bruns?\b|\bfine\b|\bok(?:ay)?\b|without (?:a |any )?(?:problem|error)|\banswers?\b|no (?:problem|error)|\btrains\b|没事|不会出现|不会报错|正常|能跑|可以(?:跑|运行)?|没问题|没有(?:任何)?问题",
+    r"\bwork(?:s|ed|ing)?\b|\bruns?\b|\bfine\b(?![- ]?tun)|\bok(?:ay)?\b|without (?:a |any )?(?:problem|error)|\banswers?\b|no (?:problem|error)|\btrains\b|没事|不会出现|不会报错|正常|能跑|可以(?:跑|运行)?|没问题|没有(?:任何)?问题",
     _FLAGS,
 )
 _ALONE = Pattern(r"\bonly\b|唯独|只有|偏偏", _FLAGS)

@@ -43,7 +43,7 @@ _ATTEMPT = Pattern(
     _FLAGS,
 )
 _SUCCESS = Pattern(
-    r"\b(?:work(?:s|ed|ing)?|fine|ok(?:ay)?|runs?|ran|solved|fixed|helps|helped|goes|gone|right|correct|passes)\b|就好|好了|正常|没问题|可以|解决|对了|能跑|成功",
+    r"\b(?:work(?:s|ed|ing)?|fine(?![- ]?tun)|ok(?:ay)?|runs?|ran|solved|fixed|helps|helped|goes|gone|right|correct|passes)\b|就好|好了|正常|没问题|可以|解决|对了|能跑|成功",
     _FLAGS,
 )
 _FAILS = Pattern(r"\b(?:not|never|no|nor)\b|没|不", _FLAGS)

@@ -106,11 +106,11 @@ def when(pattern: str, reading: Reading, error: Callable[[Told, Report], bool] |
     return condition
 
 
-GOES = r"(?:\bworks?\b|\bworked\b|\bfine\b|\bok\b|\btrains\b|\bruns\b|\bran\b|no (?:problem|error)s?\b|(?:does not|did not) (?:happen|fail|occur)|没问题|没事|正常|不报错|就好了)"
+GOES = r"(?:\bworks?\b|\bworked\b|\bfine\b(?![- ]?tun)|\bok\b|\btrains\b|\bruns\b|\bran\b|no (?:problem|error)s?\b|(?:does not|did not) (?:happen|fail|occur)|没问题|没事|正常|不报错|就好了)"
 
 FIRST = r"(?:cuda:0\b|\bdevice 0\b|default `?cuda\b|GPU ?#?0\b|gpu_?id ?= ?0\b|card 0\b|first GPU|(?<!\d)0 ?号?(?:卡|GPU)|默认(?:的)?(?:卡|GPU))"
 
-RIGHT = r"(?:\bworks?\b|\bfine\b|\bok\b|\bright\b|\bcorrect\b|no (?:problem|error)|没问题|没事|正常|可以)"
+RIGHT = r"(?:\bworks?\b|\bfine\b(?![- ]?tun)|\bok\b|\bright\b|\bcorrect\b|no (?:problem|error)|没问题|没事|正常|可以)"
 
 OWN_KERNEL = r"CUDA (?:C\+\+ )?extensions?|\bextension\b|cpp_?extension|custom (?:CUDA )?(?:op\w*|kernels?)|triton kernels?|our (?:own )?kernels?|(?:自定义|自己写的)(?:CUDA)? ?(?:算子|kernel|核函数)"
 

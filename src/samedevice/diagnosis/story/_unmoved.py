@@ -86,7 +86,7 @@ def left_beside_what_moved(told: Told, report: Report) -> Reading | None:
     return Reading("module-left-on-other-device", reasons, others, guilty=left, outranks=("guess",))
 
 
-_FINE_ON_HOST = r"\b(?:works?|worked|fine|ok|runs?|no (?:error|problem))\b[^.\n]{0,16}\bon (?:the |a |my )?CPU\b|在?\s?CPU\s?上?[^。\n]{0,6}(?:正常|没问题|可以)"
+_FINE_ON_HOST = r"\b(?:works?|worked|fine(?![- ]?tun)|ok|runs?|no (?:error|problem))\b[^.\n]{0,16}\bon (?:the |a |my )?CPU\b|在?\s?CPU\s?上?[^。\n]{0,6}(?:正常|没问题|可以)"
 
 
 def _shown(text: str) -> tuple[str | None, str | None, str] | None:
