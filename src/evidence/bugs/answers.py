@@ -169,7 +169,7 @@ def _asked() -> Iterator[tuple[str, str, Answer]]:
 
 def compare(before: dict[str, Any], now: Sequence[tuple[str, str, Answer]]) -> bool:
     """Print what differs and the shares; whether no right answer was lost."""
-    lost = False
+    lost, hidden = False, 0
     shares: dict[str, list[bool]] = {}
     for part, name, said in now:
         shares.setdefault(part, []).append(said.right)
@@ -177,9 +177,13 @@ def compare(before: dict[str, Any], now: Sequence[tuple[str, str, Answer]]) -> b
         if old is None or old["cause"] == said.cause:
             continue
         lost = lost or (old["right"] and not said.right)
-        shown = "a case that is not shown" if part.endswith(zoo.UNSEEN) else name
+        if part.endswith(zoo.UNSEEN):
+            hidden += 1
+            continue
         was, is_now = ("right" if each else "wrong" for each in (old["right"], said.right))
-        print(f"{shown}: {old['cause']} ({was}) -> {said.cause} ({said.confidence}, {is_now})")
+        print(f"{name}: {old['cause']} ({was}) -> {said.cause} ({said.confidence}, {is_now})")
+    if hidden:
+        print(f"{hidden} answers about cases that are not shown are others now")
     for part, rights in shares.items():
         print(f"{part}: {sum(rights)} of {len(rights)} right")
     return not lost

@@ -447,7 +447,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "needs-gpu",
         "not implemented on|cpu not supported",
-        r"(?:Runtime|NotImplemented)Error: (?:[^\n:.]{0,80}\bnot implemented on (?:the )?CPU|[^\n]{0,200}\bCPU (?:is )?not supported)\b",
+        r"(?:Runtime|NotImplemented)Error: (?:[^\n:.]{0,80}\bnot implemented on (?:the )?CPU|[^\n]{0,200}(?<!on )(?<!the )\bCPU not supported)\b",
         weak=True,
     ),
     _row(

@@ -47,7 +47,10 @@ _SUCCESS = Pattern(
     _FLAGS,
 )
 _FAILS = Pattern(r"\b(?:not|never|no|nor)\b|没|不", _FLAGS)
-_COMMENTED_OUT = re.compile(r"#[ \t]{0,4}[\w.]{1,60} ?= ?[^\s#=][^\s#]{0,120}")
+_COMMENTED_OUT = re.compile(
+    r"(?<!\S)#[ \t]{0,4}[\w.]{1,60} ?= ?"
+    r"(?:[\w.]{1,60}\([^()#\n]{0,200}\)|[^\s#=(),][^\s#(),]{0,120}(?=\s{0,3}[,)]|\s{1,3}#))"
+)
 """An assignment or an argument by name behind a `#`: nobody ran it."""
 _WORDS = Pattern(r"[A-Za-z_][\w.=-]*|[\u4e00-\u9fff]")
 _LEAST = 3

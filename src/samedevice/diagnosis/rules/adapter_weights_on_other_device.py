@@ -56,7 +56,6 @@ from samedevice.diagnosis._rule import (
     product_with,
     said,
     sign,
-    unless,
 )
 from samedevice.messages import Phrase
 
@@ -257,8 +256,6 @@ def _numbered(name: str) -> tuple[str, ...]:
     return tuple(part for part in name.split(".") if not part.isdecimal())
 
 
-_WORDS = r"(?<!no )(?<!without )(?<!not use )\b(?:q?lora|adapter)(?:\b|_(?!default))"
-
 _CHINESE = """适配器的权重和它所依附的基座层不在同一设备上。
 
 ## 发生了什么
@@ -355,14 +352,7 @@ RULE = Rule(
             framed(),
         ),
         sign(2.6, said("same-device argument-device", op="_mm$|addmm", argument="mat2", devices="gpus")),
-        sign(1.5, said("same-device argument-device"), anywhere(_WORDS)),
-        sign(
-            3.2,
-            said("same-device argument-device", op=r"(?:^|_)mm$", argument="mat2"),
-            product_with("weight"),
-            anywhere(_WORDS),
-            unless(framed()),
-        ),  # the layers of a LoRA have no bias
+        sign(1.5, said("same-device argument-device"), anywhere(r"\b(?:lora|adapter)\b")),
         sign(0.45, said("same-device", devices="host"), frameless()),
     ),
     detect=_detect,

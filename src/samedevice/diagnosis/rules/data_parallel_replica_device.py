@@ -71,7 +71,7 @@ def _detect(failure: Failure) -> Hint | None:
     return Hint(6.8 if in_a_list and first.local is not None else 4.5, phrase, last.name)
 
 
-_DIVIDES = frozenset("chunk split tensor_split array_split scatter replicate parallel_apply".split())
+_DIVIDES = frozenset("chunk tensor_split scatter replicate parallel_apply".split())
 """What gives each replica its part of a batch: members of an ensemble all get the whole one."""
 
 

@@ -213,7 +213,7 @@ def _names_a_gpu(decision: Decision, constant: bool = False) -> bool:
 _ON_HOST = (
     r"\b(?:python[\d.]{0,4}|torchrun|launch|deepspeed) [^\n`\[]{0,240}"
     r"--(?:no[_-]cuda\b|use[_-]cpu\b|device[ =]['\"]?cpu\b)"
-    r"|\bno_cuda ?= ?True\b|\buse_(?:gpu|cuda)['\"]? ?[:=] ?False\b"
+    r"|\bno_cuda ?= ?True\b"
 )
 """That everything was asked to be on the host: what is on a GPU was sent there by the code."""
 
@@ -284,7 +284,7 @@ RULE = Rule(
     common=0.35,
     signs=(
         sign(2, said("pin-device")),
-        sign(4.4, anywhere(r"\bforced (?:to|onto) (?:the )?['\"`]?cuda:\d")),
+        sign(4.4, anywhere(r"(?<!not )\bforced (?:to|onto) (?:the )?['\"`]?cuda:\d")),
         sign(8, said("same-device argument-device", devices="host"), anywhere(_ON_HOST)),
         sign(4.4, said("cuda-not-compiled")),
         sign(

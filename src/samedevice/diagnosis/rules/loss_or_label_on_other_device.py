@@ -295,7 +295,7 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.45,
     signs=(
-        sign(4.2, line(r"\bpred\w*(?:\[[^\]]{1,20}\])? (?:not in|in|==|!=) \w*(?:target|label|truth)\w*")),
+        sign(4.2, line(r"\bif pred\w* (?:not )?in \w*(?:target|label|truth)\w*:")),
         sign(
             8,
             said(

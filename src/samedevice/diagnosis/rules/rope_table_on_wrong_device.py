@@ -47,7 +47,6 @@ from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import (
     Hint,
     Rule,
-    anywhere,
     at,
     frameless,
     indexed_on_host,
@@ -166,7 +165,6 @@ RULE = Rule(
                 r"\b(?:cos|sin)\b.*\bposition_ids\b|\binv_freq\w*|rotary_emb\b|apply_rotary\w*|rotate_half|\bfreqs_cis\b|\bfreqs?\b.*\b(?:cos|sin|t)\b|\brotary\w*"
             ),
         ),
-        sign(3.4, anywhere(r"\b(?:RoPE|rotary)\b[^\n.]{0,80}\bto the \w+ device\b")),
         sign(5, at(r"rotary|_rope|rope_|freqs_cis")),
         sign(4, line(r"\bcos\b|\bsin\b|\bk_embed\b|\bq_embed\b")),
         sign(3.2, inside(r"rotary|freqs_cis")),

@@ -380,13 +380,6 @@ _LOOKS = (
 """The surer ones first."""
 
 
-_REPAIRED = (
-    r"(?:^|\s)- [^\n+]{0,80}torch\.(?:zeros|ones|full|empty|arange|tensor|eye|linspace|rand\w{0,4})\("
-    r"[^\n]{0,160}?"
-    r"\s\+ [^\n]{0,160}(?:_like\(|\bnew_\w+\(|\bdevice ?=)"
-)
-"""A change that gives what a factory makes the device of something."""
-
 _CHINESE = """库或模型代码把自己用的张量创建在了错误的设备上。
 
 ## 发生了什么
@@ -494,11 +487,11 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.5,
     signs=(
-        sign(6.5, anywhere(_REPAIRED)),
         sign(
             4.2,
             anywhere(
-                r"creat(?:es?|ed|ing) [^\n.]{0,80}\bon [^\n]{1,40} instead of [^\n.]{0,40}\bdevice\b"
+                r"creat(?:es?|ed|ing) [^\n.]{0,40}\btensors?\b[^\n.]{0,40}\bon [^\n]{1,40} instead of "
+                r"[^\n.]{0,40}\bdevice\b"
                 r"|创建[^\n。]{0,40}而不是[^\n。]{0,30}设备"
             ),
         ),
@@ -515,9 +508,7 @@ RULE = Rule(
                 r"latents_(?:mean|std)|pos_embed|position_embeddings?\b|scale_fct|freq_bands|\bpositions?\b|row_ids|(?<![.\w])(?:mean|std)\b|bias_mask|causal_mask|rel_pos|relative_position|shift_factor"
             ),
         ),
-        sign(
-            4.4, line(r"\[\s?(?:str\()?\w+\.(?:size\(\)|shape)\)?\s?\]")
-        ),  # kept by its size, for one device
+        sign(4.4, line(r"\[\s?str\(\w+\.(?:size\(\)|shape)\)\s?\]")),  # kept by its size, for one device
         sign(7, said("graph-device"), shown(_ASSIGNS_WHAT_IT_MAKES)),
         sign(4.2, said("same-device argument-device", op=_INDEXING, argument=_INDEX), named("host")),
         sign(4.2, said("same-device argument-device", op=_INDEXING, argument=_INDEX), named("another")),
