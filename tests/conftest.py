@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(config, items):
     kept, left_out, seen = [], [], Counter()
     for item in items:
         share = item.get_closest_marker("sample")
-        test = (item.path, item.originalname)
+        test = item.nodeid.partition("[")[0]
         sampled = share is not None and seen[test] % share.args[0] != 0
         seen[test] += 1
         (left_out if sampled or item.get_closest_marker("long") else kept).append(item)

@@ -125,9 +125,8 @@ def _serve(address: str, modules: Sequence[str]):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     with contextlib.suppress(ImportError):
-        importlib.import_module("samedevice.device_rules").only_on_cpu(
-            "aten.add.Tensor"
-        )  # reads the declarations
+        rules = importlib.import_module("samedevice.device_rules")
+        rules.only_on_cpu("aten.add.Tensor")  # reads the declarations of all operators
     gc.collect()
     gc.freeze()
     listener = socket.socket(socket.AF_UNIX)

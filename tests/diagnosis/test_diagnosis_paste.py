@@ -555,6 +555,16 @@ def test_what_decides_stands_beside_the_message(text, cause):
     assert finding.cause == cause
 
 
+def test_fine_tuning_is_nothing_that_works():
+    error = HOST_PRODUCT.format(op="mm")
+    told, other = (
+        explain_text(f"{text}. {error}")[0].cause
+        for text in ("It is fine without LoRA", "Full fine-tuning without LoRA")
+    )
+    assert told == "adapter-weights-on-other-device"
+    assert other != told
+
+
 def test_code_that_is_commented_out_says_nothing():
     error = HOST_PRODUCT.format(op="bmm")
     code = "model = load(\n    path,\n    {}device_map='auto',\n)\nmodel.quantize(tokenizer)\n"

@@ -351,7 +351,7 @@ def happened(text, devices, flag, extra=2.0):
     return found, known
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     programs(), st.tuples(*[st.sampled_from(DEVICES)] * 4), st.booleans(), st.sampled_from([*DEVICES, 2.0])
 )

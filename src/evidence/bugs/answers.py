@@ -35,7 +35,7 @@ from evidence.bugs.programs import PROGRAMS, labels
 from evidence.commands import command_parser
 from evidence.environments import overlays
 from evidence.forks import answers as answers_of_forks
-from evidence.places import ROOT, SOURCES
+from evidence.places import ROOT
 from evidence.zoo import zoo
 from evidence.zoo.causes import expected
 from samedevice.diagnosis import verdict_of, with_results
@@ -96,14 +96,12 @@ def _kept(program: Path) -> Path:
 
 
 def _record_case(case: zoo.Case) -> str | None:
-    env = overlays.environment(case.pins["bad"])
-    env["PYTHONPATH"] = os.pathsep.join([str(SOURCES), env["PYTHONPATH"]])
     words = [str(case.script), case.machine, str(FOLDER / f"{case.id}.zoo")]
     try:
         subprocess.run(
             [sys.executable, "-c", _ONE, *words],
             cwd=FOLDER,
-            env=env | zoo.OFFLINE | zoo.ONE_THREAD,
+            env=zoo.environment(case, "bad"),
             capture_output=True,
             timeout=_SECONDS * 4,
             check=True,
@@ -142,27 +140,18 @@ def answer(path: Path, right: set[str]) -> Answer | None:
     return Answer(verdict.cause, verdict.confidence, verdict.guilty, verdict.cause in right)
 
 
-def _of_labels(recorded: Path) -> Answer | None:
-    causes, _ = labels(_program(recorded))
-    return answer(recorded, set(causes))
-
-
-def _program(recorded: Path) -> Path:
-    known = json.loads((FOLDER / "programs.json").read_text("utf-8"))
-    return Path(known[recorded.stem])
-
-
 def _asked() -> Iterator[tuple[str, str, Answer]]:
     """The part, the name and the answer of each event."""
     programs = sorted(FOLDER.glob("*.event"))
+    known = json.loads((FOLDER / "programs.json").read_text("utf-8"))
+    rights = [set(labels(Path(known[path.stem]))[0]) for path in programs]
     with ProcessPoolExecutor() as pool:
-        for path, said in zip(programs, pool.map(_of_labels, programs, chunksize=20), strict=True):
+        for path, said in zip(programs, pool.map(answer, programs, rights, chunksize=20), strict=True):
             if said is not None:
                 yield "programs", path.stem, said
-    kinds = {entry["id"]: entry["kind"] for entry in json.loads((zoo.ZOO / "index.json").read_text("utf-8"))}
     for case in zoo.cases():
         path = FOLDER / f"{case.id}.zoo"
-        said = answer(path, expected(case, kinds[case.id])[0]) if path.exists() else None
+        said = answer(path, expected(case)[0]) if path.exists() else None
         if said is not None:
             yield f"zoo, {case.part}", case.id, said
 

@@ -16,6 +16,7 @@ cause or operand is right in fewer than nine of ten cases of a part.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,9 +32,14 @@ KEY: Mapping[str, Any] = json.loads(Path(__file__).with_name("causes.json").read
 _TIMEOUT = 400.0
 
 
-def expected(case: Case, kind: str) -> tuple[set[str], set[str]]:
+@functools.cache
+def _kinds() -> dict[str, str]:
+    return {entry["id"]: entry["kind"] for entry in json.loads((ZOO / "index.json").read_text("utf-8"))}
+
+
+def expected(case: Case) -> tuple[set[str], set[str]]:
     """Causes and operands that are right for a case."""
-    row = KEY["kinds"][kind]
+    row = KEY["kinds"][_kinds()[case.id]]
     return {row["cause"], *row.get("also", ())}, set(KEY["guilty"][case.id])
 
 
@@ -93,11 +99,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--runs", type=Path, metavar="FILE", help="take what `zoo --json FILE` wrote, and run nothing again"
     )
     options = parser.parse_args(arguments)
-    kinds = {entry["id"]: entry["kind"] for entry in json.loads((ZOO / "index.json").read_text("utf-8"))}
     chosen = [case for case in cases() if not options.cases or case.id in options.cases]
     right: dict[str, list[tuple[bool, bool]]] = {part: [] for part in PARTS}
     for case, finding in _found(chosen, options.runs, options.jobs):
-        accepted, guilty = expected(case, kinds[case.id])
+        accepted, guilty = expected(case)
         cause_right = finding is not None and finding["cause"] in accepted
         guilty_right = finding is not None and finding["guilty"] in guilty
         right[case.part].append((cause_right, guilty_right))

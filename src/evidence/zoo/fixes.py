@@ -34,7 +34,8 @@ from evidence.bugs.programs import PROGRAMS
 from evidence.commands import command_parser
 from evidence.environments import overlays
 from evidence.places import SOURCES
-from evidence.zoo.zoo import OFFLINE, ONE_THREAD, cases
+from evidence.zoo.zoo import ONE_THREAD, cases
+from evidence.zoo.zoo import environment as environment_of
 
 _LITERAL = re.compile(r"""["'](?:cpu|cuda(?::\d+)?)["']|\.cuda\(|\.cpu\(""")
 _ENOUGH = 2 / 3
@@ -78,9 +79,7 @@ def subjects(names: Sequence[str]) -> list[Subject]:
     overlays.ensure_all(case.pins["bad"] for case in chosen)
     found = []
     for case in chosen:
-        environment = overlays.environment(case.pins["bad"])
-        environment["PYTHONPATH"] = os.pathsep.join([str(SOURCES), environment["PYTHONPATH"]])
-        found.append(Subject("zoo", case.id, case.script, case.machine, environment | OFFLINE | ONE_THREAD))
+        found.append(Subject("zoo", case.id, case.script, case.machine, environment_of(case, "bad")))
     for script in sorted((PROGRAMS / "seen").glob("*.py")):
         if not names or script.stem in names:
             environment = {**os.environ, **ONE_THREAD}

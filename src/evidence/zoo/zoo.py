@@ -127,11 +127,16 @@ def built(chosen: Iterable[Case]) -> bool:
     return not any(overlays.missing(pins) for case in chosen for pins in case.pins.values())
 
 
-def run_way(case: Case, way: str, timeout: float) -> Outcome:
-    """Run one case on its `bad` or `good` version under `samedevice run`, in a process of its own."""
+def environment(case: Case, way: str) -> dict[str, str]:
+    """The variables of a process that runs a case on its `bad` or `good` version."""
     env = overlays.environment(case.pins[way])
     env["PYTHONPATH"] = os.pathsep.join([str(SOURCES), env["PYTHONPATH"]])
-    env |= OFFLINE | ONE_THREAD
+    return env | OFFLINE | ONE_THREAD
+
+
+def run_way(case: Case, way: str, timeout: float) -> Outcome:
+    """Run one case on its `bad` or `good` version under `samedevice run`, in a process of its own."""
+    env = environment(case, way)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="samedevice-zoo-") as scratch:
         report = Path(scratch) / "report.json"

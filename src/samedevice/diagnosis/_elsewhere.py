@@ -52,6 +52,7 @@ _TOPICS = {
 }
 """For each topic its name and what to do."""
 _FOR_A_GPU = re.compile(r"\b(?:GPU|CUDA|NCCL)\b", re.IGNORECASE)
+"""Of what does not load: that it is a build for GPUs, which may also be a fault of the machine."""
 _AFTER_EFFECTS = frozenset(
     {
         "launcher-exit",
@@ -131,7 +132,7 @@ def verdict_elsewhere(report: Report) -> Verdict:
             sure = report.whole and report.topic == "index"
             return Verdict(ELSEWHERE, "likely" if sure else "guess", machine, (about,))
         of_a_build = report.topic == "import" and _FOR_A_GPU.search(report.message or "") is not None
-        later = report.topic in _AFTER_EFFECTS or of_a_build  # such a build is also a fault of the machine
+        later = report.topic in _AFTER_EFFECTS or of_a_build
         return Verdict(ELSEWHERE, "likely" if later else "certain", reasons=(about,))
     named = report.message is not None and names_a_device(report.message)
     confidence: Confidence = "likely" if report.exception is not None and not named else "guess"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -48,6 +49,11 @@ def _line(place: Place | None) -> tuple[str, int, str] | None:
 
 def _both_in_constructors(one: Place | None, other: Place | None) -> bool:
     return all(each is not None and each.function == "__init__" for each in (one, other))
+
+
+def largest_first(operands: Sequence[Operand]) -> list[Operand]:
+    """A matrix before its bias: people know a layer by it."""
+    return sorted(operands, key=lambda each: -len(each.shape))
 
 
 def _by_default(decision: Decision) -> bool:

@@ -6,7 +6,6 @@ Must guarantee: taking a site keeps no frame and no local variable alive, only t
 from __future__ import annotations
 
 import linecache
-import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -110,11 +109,13 @@ def installed_path(file: str) -> str | None:
     """A file of an installed package from that package's name on: `transformers/cache_utils.py`; None for
     another file.
     """
-    plain = "/" + file.replace(os.sep, "/")
+    if not any(folder in file for folder in _PACKAGES):
+        return None  # most files: no path has to be made of them
+    parts = Path(file).parts
     for folder in _PACKAGES:
-        _, found, below = plain.rpartition(f"/{folder}/")
-        if found:
-            return below
+        if folder in parts:
+            last = len(parts) - 1 - parts[::-1].index(folder)
+            return "/".join(parts[last + 1 :])
     return None
 
 

@@ -912,11 +912,9 @@ def _written(call: ast.expr) -> list[ast.expr]:
 
 
 def calls_in_function(place: Place) -> frozenset[str]:
-    """The names of the functions and methods that the function around a place calls; outside of one, the
-    script.
-    """
-    code = function_at(place.file, place.line) or module_of(place.file)
-    return names_called(ast.walk(code)) if code is not None else frozenset()
+    """The names of the functions and methods that the function around a place calls."""
+    function = function_at(place.file, place.line)
+    return names_called(ast.walk(function)) if function is not None else frozenset()
 
 
 def called_in_file(place: Place, name: str) -> bool:

@@ -44,7 +44,7 @@ from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._failure import Failure
+from samedevice.diagnosis._failure import Failure, largest_first
 from samedevice.diagnosis._rule import (
     Hint,
     Rule,
@@ -117,7 +117,7 @@ def _beside_a_layer(failure: Failure) -> Hint | None:
     """A weight that was made for a model which had been placed by then, and whose result is added to what
     the model computes.
     """
-    for weight in sorted(failure.event.operands, key=lambda each: -len(each.shape)):
+    for weight in largest_first(failure.event.operands):
         newest = weight.decision
         added = not failure.of_a_buffer(weight) and failure.added_later(weight)
         if newest is not None and added and failure.adds_to_a_layer:

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._failure import Failure, made_text, moved_text
+from samedevice.diagnosis._failure import Failure, largest_first, made_text, moved_text
 from samedevice.diagnosis._rule import Hint, Rule, beside_the_first, line, said, sign
 from samedevice.messages import Phrase
 
@@ -85,7 +85,7 @@ def _assigned(failure: Failure) -> Hint | None:
     """A weight that is where the script's own `torch.load` put it: it was assigned, not copied into a weight
     that was placed.
     """
-    for operand in sorted(failure.event.operands, key=lambda each: -len(each.shape)):
+    for operand in largest_first(failure.event.operands):
         newest = operand.decision
         apart = any(each.device != operand.device for each in failure.event.operands)
         loaded = newest is not None and newest.kind == "loaded" and newest.name is not None

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, after, anywhere, inside, said, sign
-from samedevice.events import Operand, Running
+from samedevice.events import Operand, Place, Running
 from samedevice.messages import Phrase
 from samedevice.provenance.flow import called_in_file, calls_in_function
 
@@ -57,8 +57,7 @@ def _detect(failure: Failure) -> Hint | None:
         phrase = Phrase(key, operand=failure.written(kept[1]), device=kept[1].device, module=here)
         return Hint(9, phrase, kept[1].name)
     parts = _parts(failure) if failure.mismatch and failure.two_gpus else ()
-    divided = _DIVIDES & calls_in_function(failure.event.at)
-    if not parts or not (divided or called_in_file(failure.event.at, "DataParallel")):
+    if not parts or not _divides(failure.event.at):
         return None
     first, *others = parts
     phrase = Phrase(
@@ -73,6 +72,12 @@ def _detect(failure: Failure) -> Hint | None:
 
 _DIVIDES = frozenset("chunk tensor_split scatter replicate parallel_apply".split())
 """What gives each replica its part of a batch: members of an ensemble all get the whole one."""
+
+
+def _divides(place: Place) -> bool:
+    """Whether the function around a place divides a batch, or its file has replicas made."""
+    in_file = {"DataParallel"} | (_DIVIDES if place.function == "<module>" else set())
+    return bool(_DIVIDES & calls_in_function(place)) or any(called_in_file(place, each) for each in in_file)
 
 
 def _not_replicated(failure: Failure) -> tuple[Running, Operand] | None:

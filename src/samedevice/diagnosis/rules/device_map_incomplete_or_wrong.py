@@ -40,7 +40,7 @@ A rotary table on the host can also be a fault of the model code on one GPU.
 
 from __future__ import annotations
 
-from samedevice.diagnosis._failure import Failure
+from samedevice.diagnosis._failure import Failure, largest_first
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, line, said, sign
 from samedevice.diagnosis.paste import Report
 from samedevice.messages import Phrase
@@ -106,7 +106,7 @@ def _of_the_model(failure: Failure) -> Hint | None:
 def _not_in_the_table(failure: Failure) -> Hint | None:
     """A weight that nobody placed, where a loop over a table placed the modules beside it."""
     by_loop = any(by_table(place) for place in failure.event.placed)
-    for operand in sorted(failure.event.operands, key=lambda each: -len(each.shape)) if by_loop else ():
+    for operand in largest_first(failure.event.operands) if by_loop else ():
         newest = operand.decision
         if newest is not None and newest.kind in ("created", "loaded") and newest.name is not None:
             if failure.added_later(operand):

@@ -40,9 +40,7 @@ A weight on the host may also be there on purpose (offload) and miss its hook, o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from samedevice.diagnosis._failure import Failure
+from samedevice.diagnosis._failure import Failure, largest_first
 from samedevice.diagnosis._kept import kept_beside_parameters
 from samedevice.diagnosis._rule import (
     Hint,
@@ -77,7 +75,7 @@ def _detect(failure: Failure) -> Hint | None:
         and len(failure.event.running) > 1
     ):
         parent = next(each for each in failure.event.running if each.registered)
-        stale = next((each for each in _largest_first(failure.weights) if each.device == "cpu"), None)
+        stale = next((each for each in largest_first(failure.weights) if each.device == "cpu"), None)
         reason = Phrase(
             "rules.module-left-on-other-device.not-registered", module=here.kind, parent=parent.kind
         )
@@ -97,7 +95,7 @@ def _detect(failure: Failure) -> Hint | None:
     )
     if (unplaced := next((hint for look in looks if (hint := look(failure)) is not None), None)) is not None:
         return unplaced
-    left = [each for each in _largest_first(failure.weights) if each.device == "cpu"]
+    left = [each for each in largest_first(failure.weights) if each.device == "cpu"]
     if not left or not any(on_accelerator(each.device) for each in failure.plain) or failure.event.device_map:
         return None
     if failure.looks_up:
@@ -124,15 +122,10 @@ def _copy_left(failure: Failure) -> Hint | None:
     return Hint(9.6, Phrase("because.never-moved", operand=failure.written(kept)), kept.name)
 
 
-def _largest_first(operands: Sequence[Operand]) -> list[Operand]:
-    """A matrix before its bias: people know a layer by it."""
-    return sorted(operands, key=lambda each: -len(each.shape))
-
-
 def _whole_model(failure: Failure) -> Hint | None:
     """Nothing placed the model that runs, and what it is given is on a GPU."""
     model = failure.event.running[-1] if failure.event.running else None
-    left = [each for each in _largest_first(failure.event.operands) if _stayed(each)]
+    left = [each for each in largest_first(failure.event.operands) if _stayed(each)]
     brought = any(on_accelerator(each.device) and each.lineage for each in failure.plain)
     inside = any(failure.made_inside(each) for each in failure.plain if on_accelerator(each.device))
     if model is None or {*model.own, *model.below} != {"cpu"} or not left or not brought or inside:
@@ -161,7 +154,7 @@ def _joined_later(failure: Failure) -> Hint | None:
     """
     here = failure.event.running[0] if len(failure.event.running) > 1 else None
     whole = here is not None and len(here.below) == 1
-    for weight in _largest_first(failure.weights) if whole else ():
+    for weight in largest_first(failure.weights) if whole else ():
         away = [each for each in failure.plain if each.device != weight.device and failure.activation(each)]
         if away and failure.joined_later(weight):
             key = "rules.module-left-on-other-device.joined-later"
@@ -174,7 +167,7 @@ def _joined_later(failure: Failure) -> Hint | None:
 
 def _not_where_its_code_sends(failure: Failure) -> Hint | None:
     """A weight of a model that is whole on another device than where its own code sends what it computes."""
-    for weight in _largest_first(failure.weights):
+    for weight in largest_first(failure.weights):
         sent = [each for each in failure.plain if each.device != weight.device]
         if sent and any(map(failure.sent_out_of_the_model, sent)):
             key = "rules.module-left-on-other-device.not-where-its-code-sends"
@@ -185,7 +178,7 @@ def _not_where_its_code_sends(failure: Failure) -> Hint | None:
 
 def _beside_its_own(failure: Failure) -> Hint | None:
     """A weight that nobody placed, beside another one of the same layer that was placed."""
-    for operand in _largest_first(failure.weights):
+    for operand in largest_first(failure.weights):
         newest, owner = operand.decision, (operand.parameter or "").rpartition(".")[0]
         beside = (
             each.decision
@@ -205,7 +198,7 @@ def _of_an_object(failure: Failure) -> Hint | None:
     """
     if failure.in_model or failure.by_user(failure.event.at):
         return None
-    for operand in _largest_first(failure.event.operands):
+    for operand in largest_first(failure.event.operands):
         made = operand.decision
         kept = made is not None and made.kind in ("created", "loaded") and made.name is not None
         others = [each for each in failure.event.operands if each.device != operand.device]
@@ -250,7 +243,7 @@ def _behind_a_dispatched_part(failure: Failure) -> Hint | None:
     if here is None or here.hook is not None or not here.own:
         return None
     runs = {each.name for each in failure.event.running}
-    for weight in _largest_first(failure.weights):
+    for weight in largest_first(failure.weights):
         placed = weight.decision
         if placed is None or placed.kind != "placed" or placed.entry is not None:
             continue
@@ -271,7 +264,7 @@ def _never_placed(failure: Failure) -> Hint | None:
     if here is None or len(here.below) != 1 or len(failure.event.running) < 2:
         return None
     home = {*failure.event.running[-1].below} - {"cpu"}
-    for operand in _largest_first(failure.event.operands):
+    for operand in largest_first(failure.event.operands):
         step = operand.decision
         weight = step is not None and step.kind == "created" and step.name is not None
         others = [each for each in failure.event.operands if each.device != operand.device]

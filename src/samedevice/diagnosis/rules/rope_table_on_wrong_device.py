@@ -44,17 +44,7 @@ A hand-written map that leaves out the model-level rotary module gives the same 
 from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import (
-    Hint,
-    Rule,
-    at,
-    frameless,
-    indexed_on_host,
-    inside,
-    line,
-    said,
-    sign,
-)
+from samedevice.diagnosis._rule import Hint, Rule, at, frameless, indexed_on_host, inside, line, said, sign
 from samedevice.events import Operand, Place
 from samedevice.messages import Phrase
 from samedevice.provenance.flow import calls_in_function, returns_both

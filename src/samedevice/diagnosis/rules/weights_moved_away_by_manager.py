@@ -42,7 +42,7 @@ apart.
 
 from __future__ import annotations
 
-from samedevice.diagnosis._failure import Failure
+from samedevice.diagnosis._failure import Failure, largest_first
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, sign, unless
 from samedevice.events import Decision, on_accelerator
 from samedevice.messages import Phrase
@@ -59,7 +59,7 @@ def _detect(failure: Failure) -> Hint | None:
     if (moved := _taken_from_the_script(failure)) is not None:
         return moved
     whole = set(model.below) == {"cpu"}
-    for weight in sorted(failure.weights, key=lambda each: -len(each.shape)) if failure.mismatch else ():
+    for weight in largest_first(failure.weights) if failure.mismatch else ():
         newest, *before = weight.lineage or (None,)
         if newest is None or newest.kind != "placed" or newest.device != "cpu" or newest.at is None:
             continue
@@ -80,7 +80,7 @@ def _taken_from_the_script(failure: Failure) -> Hint | None:
     """A weight that the script had put on a GPU, where all that it meets is, and that a package has sent to
     another device since.
     """
-    for weight in sorted(failure.weights, key=lambda each: -len(each.shape)) if failure.mismatch else ():
+    for weight in largest_first(failure.weights) if failure.mismatch else ():
         newest, *before = weight.lineage or (None,)
         put = before[0] if before else None
         if newest is None or put is None or (newest.kind, put.kind) != ("placed", "placed"):
