@@ -605,13 +605,9 @@ def _sources(script: str | None) -> list[str]:
     found = [script]
     for module in list(sys.modules.values()):
         file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
-        if (
-            not isinstance(file, str)
-            or not file.endswith(".py")
-            or not os.path.normpath(file).startswith(folders)
-        ):
+        if not isinstance(file, str) or not file.endswith(".py"):
             continue
-        if installed_path(file) is None:
+        if os.path.normpath(file).startswith(folders) and installed_path(file) is None:
             found.append(file)
     return found
 
