@@ -186,6 +186,25 @@ def test_gradients_that_are_zero_are_on_their_device(machine, mode, size):
     assert machine.events == []
 
 
+@pytest.mark.parametrize("size", [4, LARGE])
+@pytest.mark.parametrize("used", [0, 1])
+def test_a_result_without_a_gradient_gets_zeros_where_it_is(machine, used, size):
+    class Both(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.to(GPU), x.to(OTHER)
+
+        @staticmethod
+        def backward(ctx, first, second):
+            assert (first.device, second.device) == (torch.device(GPU), torch.device(OTHER))
+            return first + second.to(GPU)
+
+    x = torch.ones(size, device=GPU, requires_grad=True)
+    Both.apply(x)[used].sum().backward()
+    assert x.grad[:2].tolist() == [1.0, 1.0] or size == LARGE
+    assert machine.events == []
+
+
 def test_a_trainable_number_on_the_host_is_fine(machine):
     scale = torch.ones((), requires_grad=True)
     (torch.ones(4, device=GPU) * scale).sum().backward()

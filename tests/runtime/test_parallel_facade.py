@@ -163,11 +163,83 @@ def test_what_is_gathered_keeps_its_memory_format():
     assert comm.gather([parts[0], parts[1].contiguous()]).is_contiguous()
 
 
-def test_nccl_is_not_there():
-    assert nccl.is_available([torch.ones(1, device="cuda")]) is False
+def row(*values):
+    """One tensor on each GPU, from the first one on."""
+    return [torch.tensor(value, device=f"cuda:{place}") for place, value in enumerate(values)]
+
+
+@pytest.mark.parametrize(
+    ("op", "wanted"),
+    [(0, [5.0, 9.0]), (1, [6.0, 20.0]), (2, [3.0, 5.0]), (3, [2.0, 4.0]), (4, [2.5, 4.5])],
+)
+def test_nccl_reduces_among_the_gpus_of_one_process(op, wanted):
+    inputs = row([2.0, 4.0], [3.0, 5.0])
+    outputs = [torch.empty_like(each) for each in inputs]
+    nccl.all_reduce(inputs, outputs, op=op)
+    assert [each.tolist() for each in outputs] == [wanted, wanted]
+    assert inputs[0].tolist() == [2.0, 4.0]
+    nccl.reduce(inputs, output=outputs[1].zero_(), root=1, op=op)
+    assert outputs[1].tolist() == wanted
+    nccl.all_reduce(inputs, op=op)
+    assert inputs[1].tolist() == wanted
+
+
+def test_nccl_hands_parts_around():
+    inputs = row([1, 2], [3, 4])
+    wholes = row([0] * 4, [0] * 4)
+    nccl.all_gather(inputs, wholes)
+    assert [each.tolist() for each in wholes] == [[1, 2, 3, 4]] * 2
+    nccl.reduce_scatter(wholes, inputs)
+    assert [each.tolist() for each in inputs] == [[2, 4], [6, 8]]
+    nccl.broadcast(inputs, root=1)
+    assert [each.tolist() for each in inputs] == [[6, 8], [6, 8]]
+
+
+def test_nccl_takes_no_memory_and_what_is_too_large_has_no_values():
+    torch.cuda.reset_peak_memory_stats()
+    inputs = [torch.ones(1 << 28, device=f"cuda:{place}") for place in (0, 1)]
+    peak = torch.cuda.max_memory_allocated(0)
+    nccl.all_reduce(inputs)
+    assert torch.cuda.max_memory_allocated(0) == peak == 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "message"),
+    [
+        (lambda: [], lambda: [], "input sequence can't be empty"),
+        (lambda: row([1.0]), lambda: row([1.0], [1.0]), "input of length 1 and output of length 2"),
+        (lambda: [torch.ones(1)], lambda: row([1.0]), "have to be cuda dense Tensors"),
+        (lambda: row([1.0], [1]), lambda: row([1.0], [1.0]), "of the same Tensor dtype"),
+        (lambda: row([1.0], [1.0, 1.0]), lambda: row([1.0], [1.0]), "same number of elements"),
+        (lambda: row([1.0], [1.0]), lambda: row([1.0], [1.0])[::-1], "must be on the same device"),
+        (lambda: row([1.0], [1.0]), lambda: row([1.0], [1.0, 1.0]), "of size input_size"),
+        (lambda: row([1.0]) * 2, lambda: row([1.0]) * 2, "inputs must be on unique devices"),
+        (lambda: [torch.ones(2, 3, device="cuda").T], lambda: row([1.0]), "have to be contiguous"),
+    ],
+)
+def test_nccl_refuses_what_it_refuses_on_gpus(inputs, outputs, message):
+    with pytest.raises(RuntimeError, match=message):
+        nccl.all_reduce(inputs(), outputs())
+
+
+def test_nccl_is_there_for_dense_tensors_on_gpus_of_their_own():
     assert nccl.version() >= (2, 20)
-    with pytest.raises(UnsupportedFeatureError, match="all_reduce"):
-        nccl.all_reduce([torch.ones(1, device="cuda")])
+    assert nccl.is_available(row([1.0], [1.0]))
+    assert not nccl.is_available(row([1.0]) * 2)
+    assert not nccl.is_available([torch.ones(1)])
+    with pytest.raises(UnsupportedFeatureError, match="init_rank"):
+        nccl.init_rank(2, b"", 0)
+    with pytest.raises(RuntimeError, match="invalid root"):
+        nccl.broadcast(row([1.0], [1.0]), root=2)
+    with pytest.raises(RuntimeError, match="invalid argument"):
+        nccl.all_reduce(row([1.0]), op=9)
+
+
+def test_gradients_are_reduced_without_autograd_seeing_it():
+    weights = [each.requires_grad_() for each in row([1.0], [2.0])]
+    nccl.all_reduce(weights)
+    assert [each.tolist() for each in weights] == [[3.0], [3.0]]
+    assert all(each.is_leaf and each.grad_fn is None for each in weights)
 
 
 def test_gradient_scaling_steps():

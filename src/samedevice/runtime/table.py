@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samedevice.runtime.checkpoints import GHOSTS, SAFE_OPEN, SAFETENSORS, SERIALIZATION
 from samedevice.runtime.cuda import ACCELERATOR, DATA_PARALLEL, GENERATORS, NVML, TORCH_CUDA
-from samedevice.runtime.distributed import OWN_RANKS, PROCESS_GROUPS, REDUCER
+from samedevice.runtime.distributed import ONE_PROCESS, OWN_RANKS, PROCESS_GROUPS, REDUCER
 from samedevice.runtime.engine import WORDING, WRAPPERS
 from samedevice.runtime.host import (
     COMPILE,
@@ -47,6 +47,7 @@ TABLE = PatchTable(
         *ACCELERATOR,
         *NVML,
         *DATA_PARALLEL,
+        *ONE_PROCESS,
         *PROCESS_GROUPS,
         *OWN_RANKS,
         *REDUCER,

@@ -10,11 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-import torch.cuda.nccl
 import torch.nn.parallel._functions
 
-from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime.cuda.build import NCCL_VERSION
 from samedevice.runtime.patching import Constant, Patch
 from samedevice.runtime.state import CPU, current_machine
 
@@ -198,19 +195,6 @@ def _filled(out: torch.Tensor, tensors: Sequence[torch.Tensor], dim: int) -> tor
     return out
 
 
-def _backward_of_broadcast(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Autograd's zeros stand for gradients that no replica gave.
-
-    C++ makes them on the replica's GPU, and for it all carriers share one.
-    """
-
-    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        homes = [_gpu(index) for index in ctx.target_gpus for _ in range(ctx.num_inputs)]
-        return original(ctx, *[gradient.to(home) for gradient, home in zip(gradients, homes, strict=True)])
-
-    return backward
-
-
 _COMM: tuple[Callable[..., Any], ...] = (
     _broadcast,
     _broadcast_out,
@@ -220,19 +204,6 @@ _COMM: tuple[Callable[..., Any], ...] = (
     _gather,
     _gather_out,
 )
-_COLLECTIVES = ("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "unique_id", "init_rank")
-
-
-def _collective(name: str) -> Callable[..., Any]:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise UnsupportedFeatureError(
-            f"torch.cuda.nccl.{name} is not supported on a virtual machine; use torch.distributed."
-        )
-
-    return refuse
-
-
-_NO_NCCL = "`torch.cuda.nccl` is for tensors of one process, which virtual GPUs refuse by name"
 PATCHES = (
     *(
         Patch(
@@ -242,13 +213,5 @@ PATCHES = (
         )
         for function in _COMM
     ),
-    Patch(
-        "torch.nn.parallel._functions.Broadcast.backward",
-        lambda original: staticmethod(_backward_of_broadcast(original)),
-        "gradients of replicas are summed on virtual GPUs",
-    ),
     Patch("torch.nn.parallel._functions._streams", Constant(None), "it holds streams of another machine"),
-    Patch("torch.cuda.nccl.is_available", Constant(lambda tensors: False), _NO_NCCL),
-    Patch("torch.cuda.nccl.version", Constant(lambda: NCCL_VERSION), _NO_NCCL),
-    *(Patch(f"torch.cuda.nccl.{name}", Constant(_collective(name)), _NO_NCCL) for name in _COLLECTIVES),
 )

@@ -44,12 +44,11 @@ from samedevice.runtime.state import (
     device_of,
     memory_of,
     plain,
-    storage_of,
     tensors_in,
     this_thread,
     value_of,
 )
-from samedevice.runtime.tracking import Tracker, forget, give_shadow, stand_in
+from samedevice.runtime.tracking import Tracker, stand_in, write_value
 from samedevice.torch_versions.adapter import TORCH
 
 Tensor = torch.Tensor
@@ -673,22 +672,9 @@ class Collectives:
         if any(piece.data is None for piece in pieces):
             return [None] * len(like)
         kind = _BY_NAME[how] if isinstance(how, str) else TORCH.reduction_of(how)
-        combine = _REDUCTIONS.get(kind)
-        if combine is None:
-            raise UnsupportedFeatureError(f"The reduction {kind} is not supported on a virtual machine.")
         results: list[torch.Tensor | None] = []
         for parts in zip(*(_split(piece.data, like) for piece in pieces), strict=True):
-            if parts[0].dtype == torch.bool:  # NCCL reduces booleans as bytes
-                all_of = kind in (_ReduceOp.MIN, _ReduceOp.PRODUCT, _ReduceOp.BAND)
-                combined = reduce(torch.logical_and if all_of else torch.logical_or, parts)
-            else:
-                combined = reduce(combine, parts)
-            if kind == _ReduceOp.AVG:
-                combined = (
-                    combined / len(pieces)
-                    if combined.is_floating_point() or combined.is_complex()
-                    else combined // len(pieces)
-                )
+            combined = reduced(kind, parts)
             results.append(combined)
         return results
 
@@ -699,25 +685,7 @@ class Collectives:
         known = all(piece.known for piece in pieces)
         assumed = any(piece.assumed or not piece.known for piece in pieces)
         for tensor, value in zip(tensors, values, strict=True):
-            record = memory_of(tensor)
-            if record is None or not record.virtual:
-                if value is not None:
-                    tensor.copy_(value.view(tensor.size()))
-                continue
-            whole = (
-                tensor.numel() * tensor.element_size()
-                == storage_of(tensor).nbytes()
-                <= self._tracker.joined_limit
-            )
-            if value is None or not known or (record.shadow is None and not whole and not record.blank):
-                forget(tensor)
-                record.assumed = True
-                continue
-            give_shadow(tensor)
-            mine = value_of(tensor, record)
-            assert mine is not None, "it was given a shadow"
-            mine.copy_(value.view(tensor.size()))
-            record.assumed = assumed if whole else record.assumed or assumed
+            write_value(tensor, value, known, assumed, self._tracker.joined_limit)
 
     def _fresh(self, like: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
         shape = tuple(size)
@@ -725,6 +693,25 @@ class Collectives:
         own = memory_of(like)
         this_thread.decision = None if own is None else own.decision
         return self._tracker.adopt(carrier(shape, strides, like.dtype), device_of(like), self._tracker.site())
+
+
+def reduced(kind: Any, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """What NCCL makes of the parts of all ranks, in their order; `kind` is a `ReduceOp.RedOpType`.
+
+    Raises UnsupportedFeatureError for a reduction that is not supported.
+    """
+    combine = _REDUCTIONS.get(kind)
+    if combine is None:
+        raise UnsupportedFeatureError(f"The reduction {kind} is not supported on a virtual machine.")
+    if parts[0].dtype == torch.bool:  # NCCL reduces booleans as bytes
+        all_of = kind in (_ReduceOp.MIN, _ReduceOp.PRODUCT, _ReduceOp.BAND)
+        return reduce(torch.logical_and if all_of else torch.logical_or, parts)
+    combined: torch.Tensor = reduce(combine, parts)
+    if kind != _ReduceOp.AVG:
+        return combined
+    if combined.is_floating_point() or combined.is_complex():
+        return combined / len(parts)
+    return combined // len(parts)
 
 
 # -- groups

@@ -45,14 +45,17 @@ def _of_class(method: Any) -> Callable[..., Any]:
 class _Given:
     """Positions and devices of the tensors that a custom `Function` got.
 
-    Also whether its forward went without an event.
+    Also whether its forward went without an event, and where its results are.
     """
 
-    __slots__ = ("clean", "tensors")
+    __slots__ = ("clean", "results", "tensors")
 
-    def __init__(self, tensors: list[tuple[int, torch.device]], clean: bool) -> None:
+    def __init__(
+        self, tensors: list[tuple[int, torch.device]], clean: bool, results: list[torch.device | None]
+    ) -> None:
         self.tensors = tensors
         self.clean = clean
+        self.results = results
 
 
 def _remembering(original: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
@@ -65,10 +68,12 @@ def _remembering(original: Callable[..., Any], recorder: Recorder) -> Callable[.
         ]
         before = sum(recorder.counts)
         result = original(cls, *args)
-        for part in result if isinstance(result, tuple) else (result,):
+        parts = result if isinstance(result, tuple) else (result,)
+        for part in parts:
             node: Any = part.grad_fn if isinstance(part, Tensor) else None
             if isinstance(node, BackwardCFunction):
-                node._samedevice_given = _Given(tensors, sum(recorder.counts) == before)  # type: ignore[attr-defined]  # ours
+                homes = [seen_device(each) if isinstance(each, Tensor) else None for each in parts]
+                node._samedevice_given = _Given(tensors, sum(recorder.counts) == before, homes)  # type: ignore[attr-defined]  # ours
                 break
         return result
 
@@ -80,10 +85,12 @@ def _validated(original: Callable[..., Any], recorder: Recorder) -> Callable[...
     def apply(self: Any, *incoming: Any) -> Any:
         if any(type(each) is Passing for each in incoming):
             incoming = tuple(map(_landed, incoming, self._input_metadata))
-        result = original(self, *incoming)
         given = getattr(self, "_samedevice_given", None)
         if given is None or this_thread.raw:
-            return result
+            return original(self, *incoming)
+        if len(set(given.results)) > 1:
+            incoming = tuple(map(_at_home, incoming, given.results))
+        result = original(self, *incoming)
         gradients = list(result) if isinstance(result, tuple) else [result]
         for edge, (position, device) in enumerate(given.tensors):
             if (
@@ -95,6 +102,16 @@ def _validated(original: Callable[..., Any], recorder: Recorder) -> Callable[...
         return tuple(gradients) if isinstance(result, tuple) else gradients[0]
 
     return apply
+
+
+def _at_home(gradient: Any, home: torch.device | None) -> Any:
+    """The zeros that autograd makes for a result without a gradient, where C++ makes them: with the result.
+
+    For C++ all carriers share one device. A gradient that anybody else made was compared when it came.
+    """
+    if not isinstance(gradient, Tensor) or home is None or seen_device(gradient) == home:
+        return gradient
+    return gradient.to(home)
 
 
 def _landed(gradient: Any, output: Any) -> Any:

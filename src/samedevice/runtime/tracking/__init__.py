@@ -19,6 +19,7 @@ from samedevice.runtime.tracking.values import (
     stand_in,
     to_meta,
     to_value,
+    write_value,
 )
 
 __all__ = [
@@ -40,4 +41,5 @@ __all__ = [
     "to_meta",
     "to_value",
     "warn_of_unknown",
+    "write_value",
 ]

@@ -133,6 +133,30 @@ def forget(tensor: torch.Tensor) -> None:
             tensor.fill_(ASSUMED_FLOAT if tensor.dtype.is_floating_point or tensor.dtype.is_complex else 0)
 
 
+def write_value(
+    tensor: torch.Tensor, value: torch.Tensor | None, known: bool, assumed: bool, limit: int
+) -> None:
+    """Give a tensor the value that a collective left in it, with as many elements; none where it is None.
+
+    `known`: of all that it was made of. Memory keeps values up to `limit` bytes, see Note [Values].
+    """
+    record = memory_of(tensor)
+    if record is None or not record.virtual:
+        if value is not None:
+            tensor.copy_(value.view(tensor.size()))
+        return
+    whole = tensor.numel() * tensor.element_size() == storage_of(tensor).nbytes() <= limit
+    if value is None or not known or (record.shadow is None and not whole and not record.blank):
+        forget(tensor)
+        record.assumed = True
+        return
+    give_shadow(tensor)
+    mine = value_of(tensor, record)
+    assert mine is not None, "it was given a shadow"
+    mine.copy_(value.view(tensor.size()))
+    record.assumed = assumed if whole else record.assumed or assumed
+
+
 def pass_on_assumptions(
     op: Operator, tensors: Sequence[torch.Tensor], written: Sequence[torch.Tensor]
 ) -> None:
