@@ -26,6 +26,10 @@ def on_accelerator(device: str) -> bool:
     return device.partition(":")[0] not in ("cpu", "meta", "")
 
 
+RAISES_NOTHING = ": it raises nothing, and its result"
+"""In the message of an event where hardware says nothing: an operator with a tensor on meta."""
+
+
 class EventKind(Enum):
     """What happened."""
 

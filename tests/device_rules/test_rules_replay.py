@@ -15,6 +15,8 @@ from evidence.engine.recordings import Recording, load
 EVERY = 41
 """Every so many operators, which takes some seconds; `python -m evidence replay-rules` takes all."""
 SHARE = 0.99
+META = 0.9
+"""Of cases with an argument on the meta device, where another torch than the recorded one is asked."""
 
 
 def names() -> list[str]:
@@ -27,7 +29,22 @@ def test_a_case_has_a_name_and_back():
     assert rule_cases.case_of(case.key) == case
 
 
-@pytest.mark.parametrize("path", replays.newest(), ids=lambda path: path.stem)
+def recordings(*, meta):
+    return [path for path in replays.newest() if ("meta" in path.name) is meta]
+
+
+@pytest.mark.parametrize("path", recordings(meta=True), ids=lambda path: path.stem)
+def test_what_a_gpu_did_with_an_argument_on_meta(path, capsys):
+    families = replays.compare(load(path), names()).families
+    replays.show(families, 20)
+    for part, whole in (("outcome", "cases"), ("message", "refused"), ("devices", "accepted")):
+        share = sum(getattr(each, part) for each in families.values()) / sum(
+            getattr(each, whole) for each in families.values()
+        )
+        assert share >= META, (part, capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("path", recordings(meta=False), ids=lambda path: path.stem)
 def test_what_a_gpu_did_is_what_the_table_says(path, capsys):
     """All but a hundredth of the cases end alike, and none that the GPU accepts is refused."""
     families = replays.compare(load(path), names()).families

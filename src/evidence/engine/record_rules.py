@@ -28,7 +28,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from evidence.commands import command_parser
-from evidence.engine import recorders
+from evidence.engine import recorders, rule_cases
 from evidence.engine.recordings import Journals
 
 
@@ -42,6 +42,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--jobs", type=int, default=1, help="workers at once (1)")
     parser.add_argument("--self-check", action="store_true", help="record a virtual machine instead of a GPU")
+    parser.add_argument(
+        "--kinds",
+        nargs="+",
+        choices=(*rule_cases.KINDS, rule_cases.META),
+        default=rule_cases.KINDS,
+        help="kinds of calls; meta, for an argument on the meta device, only where it is named",
+    )
     parser.add_argument("--pack", action="store_true", help="record nothing, pack what the journals hold")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--turns", type=int, help=argparse.SUPPRESS)
@@ -53,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from evidence.engine import recording_worker
 
         return recording_worker.work(
-            journals, options.worker, options.turns, options.only, options.again or None
+            journals, options.worker, options.turns, options.only, options.again or None, options.kinds
         )
     if options.jobs < 1:
         parser.error("--jobs must be 1 or more")
@@ -64,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         recording.parent.mkdir(parents=True, exist_ok=True)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with contextlib.suppress(KeyboardInterrupt):
-            if recorders.record(journals, options.only, options.jobs, deadline):
+            if recorders.record(journals, options.only, options.kinds, options.jobs, deadline):
                 journals.pack()
                 journals.remove()
                 return 0

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from evidence.engine.recordings import Journals
@@ -34,10 +34,10 @@ FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 _TELL = 15.0
 
 
-def record(journals: Journals, only: str, jobs: int, deadline: float) -> bool:
+def record(journals: Journals, only: str, kinds: Sequence[str], jobs: int, deadline: float) -> bool:
     """Run workers until all is recorded or time is over; whether all is."""
     with turns() as pipe, selectors.DefaultSelector() as selector, contextlib.ExitStack() as stack:
-        workers = [Worker(number, journals, only, pipe, jobs) for number in range(jobs)]
+        workers = [Worker(number, journals, only, kinds, pipe, jobs) for number in range(jobs)]
         told = time.monotonic()
         for worker in workers:
             if time.monotonic() >= deadline:
@@ -83,6 +83,7 @@ class Worker:
     number: int
     journals: Journals
     only: str
+    kinds: Sequence[str]
     pipe: int
     jobs: int
     process: subprocess.Popen[bytes] | None = None
@@ -102,6 +103,7 @@ class Worker:
         command = [sys.executable, "-m", "evidence", "record-rules", str(self.journals.recording)]
         command += ["--worker", str(self.number), "--turns", str(self.pipe), "--only", self.only]
         command += ["--again", self.operator, *(["--self-check"] if self.journals.virtual else [])]
+        command += ["--kinds", *self.kinds]
         threads = str(max(1, (os.cpu_count() or 1) // self.jobs))
         self.process = subprocess.Popen(
             command,

@@ -13,6 +13,7 @@ from evidence.engine.recordings import Recording
 from evidence.places import ROOT
 
 RECORDINGS = ROOT / "measurements" / "rules"
+_ALL_KINDS = (*rule_cases.KINDS, rule_cases.META)
 
 
 @dataclass
@@ -93,7 +94,7 @@ def replay(name: str, recorded: Recording | None = None) -> dict[str, dict[str, 
     found: dict[str, dict[str, Any]] = {}
     todo = [
         (case, call)
-        for case, call in rule_cases.cases(name)
+        for case, call in rule_cases.cases(name, rule_cases.KINDS if recorded is None else _ALL_KINDS)
         if recorded is None
         or (case.key in recorded.results and recorded.samples.get(case.sample_key) == rule_cases.digest(call))
     ]

@@ -9,7 +9,7 @@ on one machine can be replayed on another: samples are made on the CPU from a fi
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,8 @@ SAMPLES = 20
 """Samples looked at per operator; see `chosen`."""
 KINDS = ("call", "in-place", "out", "alone")
 """In `alone` it is the argument that is on the GPU, and everything else on the CPU."""
+META = "meta"
+"""The kind with the argument on the meta device, as a weight is that nobody has loaded."""
 KINDS_OF_SAMPLES, OTHER_SAMPLES = 4, 4
 OUT = -1
 """The position of an `out=` argument."""
@@ -31,7 +33,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One argument of one call on the CPU, everything else on the GPU."""
+    """One argument of one call on the CPU, or on the meta device, everything else on the GPU."""
 
     op: str
     kind: str
@@ -75,12 +77,12 @@ def chosen(op: Any) -> dict[int, op_cases.Call]:
     return {number: worth[number] for number in (*first, *others[::apart][:OTHER_SAMPLES])}
 
 
-def cases(name: str) -> Iterator[tuple[Case, op_cases.Call]]:
+def cases(name: str, kinds: Sequence[str] = KINDS) -> Iterator[tuple[Case, op_cases.Call]]:
     """Every case of an operator with the call that it changes."""
     op = op_cases.operators()[name]
     for number, call in chosen(op).items():
         tensors = call.tensors()
-        for kind in KINDS:
+        for kind in kinds:
             if (kind == "in-place" and op.inplace_variant is None) or (kind == "out" and not op.supports_out):
                 continue
             if kind == "alone" and len(tensors) < 3:
@@ -88,7 +90,12 @@ def cases(name: str) -> Iterator[tuple[Case, op_cases.Call]]:
             positions = [OUT] if kind == "out" else range(len(tensors)) if len(tensors) > 1 else []
             for position in positions:
                 yield Case(name, kind, number, position, False), call
-                if position != OUT and tensors[position].dim() > 0 and tensors[position].numel() > 0:
+                if (
+                    kind != META
+                    and position != OUT
+                    and tensors[position].dim() > 0
+                    and tensors[position].numel() > 0
+                ):
                     yield Case(name, kind, number, position, True), call
 
 
@@ -135,6 +142,8 @@ def run(case: Case, call: op_cases.Call, other: str = "cpu", gpu: str = "cuda:0"
 def _call(case: Case, call: op_cases.Call, gpu: str, other: str) -> list[Any]:
     if case.kind == "alone":
         gpu, other = other, gpu
+    if case.kind == META and other != gpu:
+        other = META
     flat, spec = tree_flatten(op_cases.placed(op_cases.copied((call.args, call.kwargs)), gpu))
     if case.position != OUT:
         where = [i for i, leaf in enumerate(flat) if isinstance(leaf, torch.Tensor)][case.position]

@@ -327,7 +327,7 @@ class Engine:
             result = self._on_assumed(call.op, call.args, call.kwargs, call.tensors)
             if call.op.short == "copy_":
                 self._note_returned(call)
-        elif target is not None and target.type == "meta":
+        elif META in (target, call.target):
             return self.composites.like(call.op, call.args, call.kwargs)
         else:
             call.target = target or call.home

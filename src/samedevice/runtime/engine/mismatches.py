@@ -14,13 +14,15 @@ from typing import Any
 import torch
 
 from samedevice.device_rules import Argument, Check, Refusal, Row, judge_devices, row_for
-from samedevice.events import EventKind
+from samedevice.events import RAISES_NOTHING, EventKind
 from samedevice.runtime.engine.composites import Composites
 from samedevice.runtime.engine.crossing import Passing, passing_for
 from samedevice.runtime.engine.draws import draws_nothing
 from samedevice.runtime.engine.transfers import Transfers
+from samedevice.runtime.engine.unmaterialized import Answer, asked
 from samedevice.runtime.state import (
     INDEX_OPERATORS,
+    META,
     Call,
     Form,
     Memory,
@@ -72,9 +74,13 @@ class Mismatches:
         devices = [device_of(tensor) for _, tensor, _ in named]
         row = row_for(op.name)
         home = _home(op, row, named, devices)
+        to_meta = False
         if any(device.type == "meta" for device in devices):
             if row.check is not Check.FREE:
-                self._tracker.recorder.unmaterialized(op, named, devices, home, frame)
+                answer = asked(call, named, devices)
+                to_meta = answer is not None and answer.to_meta
+                error, message = _told(op, answer, devices, home)
+                self._tracker.recorder.unmaterialized(op, error, message, named, devices, frame)
             elif op.short == "copy_" and devices[0].type != "meta":
                 self._tracker.recorder.meta_copy(named[1][1], devices[0], frame)
         elif any(device.type == "cuda" for device in devices):
@@ -87,7 +93,10 @@ class Mismatches:
                 kind = EventKind.UNCHECKED if refused.silent else EventKind.MISMATCH
                 self._tracker.recorder.refused(kind, op.name, refused.message, named, devices, frame)
                 self._send_gradients_back(named)
-        return self._gather(call, named, devices, home)
+        gathered = self._gather(call, named, devices, home)
+        if to_meta and self._tracker.recorder.on_mismatch == "raise":
+            gathered.target = META
+        return gathered
 
     def check_generator(self, call: Call, generator: Any, target: torch.device) -> None:
         """Record the finding when a generator belongs to another kind of device than its tensor.
@@ -217,3 +226,18 @@ def _home(
     candidates = [d for t, d in taking_part if d.type == "cuda" and t.dim() > 0]
     candidates += [d for kind in ("cuda", "cpu") for _, d in taking_part if d.type == kind]
     return candidates[0]
+
+
+def _told(
+    op: Operator, answer: Answer | None, devices: Sequence[torch.device], home: torch.device
+) -> tuple[Exception | None, str]:
+    """What is raised where an operator met a tensor on meta, and what is said of it."""
+    if answer is None:
+        first, other = devices[0], next(device for device in devices if device != devices[0])
+        error: Exception = RuntimeError(f"Tensor on device {other} is not on the expected device {first}!")
+        return error, str(error)
+    if answer.error is not None:
+        return answer.error, str(answer.error)
+    if answer.to_meta:
+        return None, f"{op.short}{RAISES_NOTHING} is on meta"
+    return None, f"{op.short}{RAISES_NOTHING} on {home} is memory that nobody filled"

@@ -147,16 +147,16 @@ class Recorder:
     def unmaterialized(
         self,
         op: Operator,
+        error: Exception | None,
+        message: str,
         named: Named,
         devices: Sequence[torch.device],
-        home: torch.device,
         frame: FrameType,
     ) -> None:
-        """An operator met a tensor on the meta device."""
-        message = f"Tensor on device {home} is not on the expected device meta!"
+        """An operator met a tensor on the meta device; `error` is None where hardware raises nothing."""
         event = self._note(EventKind.UNMATERIALIZED, op.name, message, named, devices, frame)
-        if self.on_mismatch == "raise":
-            raise _as_raised(RuntimeError(message), event)
+        if self.on_mismatch == "raise" and error is not None:
+            raise _as_raised(error, event)
 
     def meta_copy(self, source: torch.Tensor, target: torch.device, frame: FrameType) -> None:
         """A meta tensor, which has no data, is copied to a real device."""

@@ -1,0 +1,71 @@
+"""An operator that meets a tensor on the meta device does what plain torch does with one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional
+
+from samedevice.events import EventKind
+from samedevice.machines import parse_machine
+from samedevice.runtime import VirtualMachine
+
+GPU = "cuda:0"
+CASES = {
+    "product": lambda x, w: x @ w.t(),
+    "linear": functional.linear,
+    "bias": lambda x, w: functional.linear(x, w.new_zeros(4, 8, device=x.device), w[:, 0][:4]),
+    "sum": lambda x, w: x + w[:6],
+    "from the other side": lambda x, w: w[:6] * x,
+    "norm": lambda x, w: functional.layer_norm(x, (8,), w[0], w[0]),
+    "lookup": lambda x, w: functional.embedding(torch.arange(3, device=x.device), w),
+    "index": lambda x, w: w[torch.arange(3, device=x.device)],
+    "cat": lambda x, w: torch.cat([x, w]),
+    "where": lambda x, w: torch.where(x > 0, x, w[:6]),
+    "batched": lambda x, w: torch.bmm(x[None], w.t()[None]),
+    "convolution": lambda x, w: functional.conv1d(x[None], w[:4, :6, None]),
+    "attention": lambda x, w: functional.scaled_dot_product_attention(x[None], w[None], w[None]),
+    "in place": lambda x, w: x.add_(w[:6]),
+    "a number": lambda x, w: w * x.sum(),
+    "loss": lambda x, w: functional.cross_entropy(x, torch.zeros(6, dtype=torch.long, device="meta")),
+    "copy": lambda x, w: x.copy_(w[:6]),
+}
+
+
+def outcome(compute, device):
+    x, weight = torch.ones(6, 8, device=device), torch.empty(32, 8, device="meta")
+    try:
+        return str(compute(x, weight).device).replace("cpu", GPU)
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).splitlines()[0]}".replace("cpu", GPU)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_ends_as_plain_torch_does(name):
+    theirs = outcome(CASES[name], "cpu")
+    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise"):
+        ours = outcome(CASES[name], GPU)
+    if name == "a number":  # one on the host may meet any tensor, one on a GPU may not
+        theirs = f"RuntimeError: Tensor on device {GPU} is not on the expected device meta!"
+    assert ours == theirs
+
+
+@pytest.mark.virtual("2x24GB", on_mismatch="record")
+def test_what_raises_nothing_is_told(machine):
+    x, weight = torch.ones(6, 8, device=GPU), torch.empty(32, 8, device="meta")
+    assert functional.linear(x, weight).device == torch.device(GPU)
+    functional.embedding(torch.arange(3, device=GPU), weight)
+    assert [(event.kind, event.message) for event in machine.events] == [
+        (
+            EventKind.UNMATERIALIZED,
+            "mm: it raises nothing, and its result on cuda:0 is memory that nobody filled",
+        ),
+        (EventKind.UNMATERIALIZED, "embedding: it raises nothing, and its result is on meta"),
+    ]
+
+
+@pytest.mark.virtual("1x80GB", on_mismatch="record")
+def test_large_tensors_are_asked_about_without_their_memory(machine):
+    x, weight = torch.empty(1 << 16, 1 << 14, device=GPU), torch.empty(1 << 14, 8, device="meta")
+    assert (x @ weight).device == torch.device(GPU)
+    assert "memory that nobody filled" in machine.events[0].message
