@@ -15,7 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "bugs": ("situations", "corpus", "programs", "answers", "guarded-programs", "tracebacks", "repro"),
+    "bugs": (
+        "situations",
+        "corpus",
+        "programs",
+        "answers",
+        "guarded-programs",
+        "real-runs",
+        "tracebacks",
+        "repro",
+    ),
     "found": ("found",),
     "zoo": ("zoo", "causes", "fixes", "heal-zoo", "mutations"),
     "lint": ("lint-zoo", "lint-libraries", "lint-mutants", "static-claims"),

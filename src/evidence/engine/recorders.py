@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from evidence.engine.recordings import Journals
+from evidence.engine.recordings import KINDS, Journals
 from evidence.places import ROOT
 
 FATAL = 3
@@ -37,7 +37,7 @@ _TELL = 15.0
 def record(journals: Journals, only: str, kinds: Sequence[str], jobs: int, deadline: float) -> bool:
     """Run workers until all is recorded or time is over; whether all is."""
     with turns() as pipe, selectors.DefaultSelector() as selector, contextlib.ExitStack() as stack:
-        workers = [Worker(number, journals, only, kinds, pipe, jobs) for number in range(jobs)]
+        workers = [Worker(number, journals, only, pipe, jobs, kinds) for number in range(jobs)]
         told = time.monotonic()
         for worker in workers:
             if time.monotonic() >= deadline:
@@ -83,9 +83,9 @@ class Worker:
     number: int
     journals: Journals
     only: str
-    kinds: Sequence[str]
     pipe: int
     jobs: int
+    kinds: Sequence[str] = KINDS
     process: subprocess.Popen[bytes] | None = None
     operator: str = ""
     at: str = ""

@@ -18,6 +18,11 @@ from typing import Any
 
 FORMAT = 2
 
+KINDS = ("call", "in-place", "out", "alone")
+"""In `alone` it is the argument that is on the GPU, and everything else on the CPU."""
+META = "meta"
+"""The kind with the argument on the meta device, as a weight is that nobody has loaded."""
+
 
 @dataclass
 class Recording:

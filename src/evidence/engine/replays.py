@@ -9,11 +9,10 @@ from typing import Any
 
 from evidence.engine import op_cases, rule_cases
 from evidence.engine.recording_worker import machine, run_virtual
-from evidence.engine.recordings import Recording
+from evidence.engine.recordings import KINDS, META, Recording
 from evidence.places import ROOT
 
 RECORDINGS = ROOT / "measurements" / "rules"
-_ALL_KINDS = (*rule_cases.KINDS, rule_cases.META)
 
 
 @dataclass
@@ -94,7 +93,7 @@ def replay(name: str, recorded: Recording | None = None) -> dict[str, dict[str, 
     found: dict[str, dict[str, Any]] = {}
     todo = [
         (case, call)
-        for case, call in rule_cases.cases(name, rule_cases.KINDS if recorded is None else _ALL_KINDS)
+        for case, call in rule_cases.cases(name, KINDS if recorded is None else (*KINDS, META))
         if recorded is None
         or (case.key in recorded.results and recorded.samples.get(case.sample_key) == rule_cases.digest(call))
     ]

@@ -17,13 +17,10 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from evidence.engine import op_cases
+from evidence.engine.recordings import KINDS, META
 
 SAMPLES = 20
 """Samples looked at per operator; see `chosen`."""
-KINDS = ("call", "in-place", "out", "alone")
-"""In `alone` it is the argument that is on the GPU, and everything else on the CPU."""
-META = "meta"
-"""The kind with the argument on the meta device, as a weight is that nobody has loaded."""
 KINDS_OF_SAMPLES, OTHER_SAMPLES = 4, 4
 OUT = -1
 """The position of an `out=` argument."""

@@ -51,10 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         recorded = _loaded(path)
         print(f"{path}: {', '.join(f'{key} {value}' for key, value in recorded['machine'].items())}")
         replayed = [part for part in options.parts if part in recorded and part != "layouts"]
-        ours = _ours(replayed, options.only)
+        machine = _machine_like(recorded["machine"]["gpu"])
+        ours = _ours(replayed, options.only, machine)
         found: dict[str, Any] = {}
         if "cases" in options.parts and "cases" in recorded:
-            found["cases"] = _cases(recorded.get("cases", {}), ours["cases"])
+            found["cases"] = _cases(recorded.get("cases", {}), ours["cases"], machine)
             good = _summary(found["cases"]) and good
         if "events" in options.parts and "cases" in recorded:
             found["events"] = _events(recorded.get("cases", {}), options.only)
@@ -75,18 +76,27 @@ def _loaded(path: Path) -> dict[str, Any]:
     return found
 
 
-def _ours(parts: Sequence[str], only: str) -> dict[str, Any]:
+def _machine_like(gpu: str) -> str:
+    """What stands in for a recorded GPU."""
+    from evidence.memory.record_memory import MACHINES
+
+    return next(machine for word, machine in MACHINES.items() if word in gpu)
+
+
+def _ours(parts: Sequence[str], only: str, machine: str) -> dict[str, Any]:
     """The same pieces, recorded on a virtual GPU now."""
     from evidence.memory import record_memory
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "virtual.json.gz"
         if parts:
-            record_memory.main([str(file), "--self-check", "--parts", *parts, "--only", only])
+            record_memory.main(
+                [str(file), "--self-check", "--machine", machine, "--parts", *parts, "--only", only]
+            )
         return {**{key: {} for key in PARTS}, **(_loaded(file) if parts else {})}
 
 
-def _cases(real: dict[str, Any], ours: dict[str, Any]) -> list[dict[str, Any]]:
+def _cases(real: dict[str, Any], ours: dict[str, Any], machine: str) -> list[dict[str, Any]]:
     rows = []
     print(f"{'case':62} {'allocated':>10} {'ours':>8} {'reserved':>10} {'ours':>8} {'formula':>8}  at")
     for name, measured in real.items():
@@ -96,7 +106,7 @@ def _cases(real: dict[str, Any], ours: dict[str, Any]) -> list[dict[str, Any]]:
         if "error" in measured or "error" in said:
             print(f"{name:62} {_error(measured)[:60]} | ours: {_error(said)[:60]}")
             continue
-        row = _row(name, measured, said)
+        row = _row(name, measured, said, machine)
         rows.append(row)
         retries = f", {row['retries']} retries" if row["retries"] else ""
         print(
@@ -108,9 +118,8 @@ def _cases(real: dict[str, Any], ours: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def _row(name: str, measured: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+def _row(name: str, measured: dict[str, Any], said: dict[str, Any], spec: str) -> dict[str, Any]:
     from evidence.memory.gpu_cases import PLANNED
-    from evidence.memory.record_memory import MACHINE
     from samedevice.machines import blas_workspace, parse_machine
     from samedevice.planner import TrainingShape, training_memory
 
@@ -122,7 +131,7 @@ def _row(name: str, measured: dict[str, Any], said: dict[str, Any]) -> dict[str,
     if name in PLANNED:
         config, chosen = PLANNED[name]
         shape = TrainingShape.from_config(config, name)
-        machine = parse_machine(MACHINE)
+        machine = parse_machine(spec)
         beside = 2 * blas_workspace(
             machine.gpus[0]
         )  # of this thread and autograd's; a plan has it in reserve
