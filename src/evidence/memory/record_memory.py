@@ -1,6 +1,6 @@
 """Records the memory of cases, operators and the caching allocator on a real GPU, to hold the model to it.
 
-Time: three minutes on an H100 with 16 cores, 100 s on an H200 without `times` and `traces`; `--minutes` ends it with what there is.
+Time: three minutes on an H100 with 16 cores; `--minutes` ends it with what there is.
 Needs: an NVIDIA GPU with 80 GB (none with `--self-check`), transformers, peft; no download.
 
     python -m evidence record-memory RECORDING.json.gz [--jobs N] [--minutes M] [--only TEXT]

@@ -53,7 +53,7 @@ def judge(
         "home": failure.group.device if failure.group is not None else "",
         "amount": _amount(event),
         "operand": Several(tuple(failure.written(each) for each in failure.read_on_host)),
-        "names": Several(_unmaterialized(event) or (Phrase("unnamed"),)),
+        "names": Several(_unmaterialized(failure) or (Phrase("unnamed"),)),
     }
     title = row.phrase("headline", **values)
     if foreign:
@@ -162,5 +162,6 @@ def _amount(event: Event) -> str:
     return asked[1] if asked else short_operator(event.op)
 
 
-def _unmaterialized(event: Event) -> tuple[str, ...]:
-    return tuple(operand.parameter or operand.name for operand in event.operands if operand.device == "meta")
+def _unmaterialized(failure: Failure) -> tuple[str, ...]:
+    operands = failure.event.operands
+    return tuple(each.parameter or failure.written(each) for each in operands if each.device == "meta")

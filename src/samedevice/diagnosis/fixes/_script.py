@@ -102,6 +102,7 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
         guilty is not None
         and script is not None
         and failure.placed_by_user(guilty)
+        and failure.event.kind is not EventKind.UNMATERIALIZED  # a buffer would be on meta, too
         and not any(fix.diff for fix in fixes)
     ):
         buffer = renewed_fix(failure, script, guilty) or buffer_fix(failure, script, guilty)

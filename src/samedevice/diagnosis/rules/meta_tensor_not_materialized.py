@@ -60,12 +60,11 @@ def _expected_meta(report: Report) -> Phrase | None:
 def _detect(failure: Failure) -> Hint | None:
     if failure.event.kind is not EventKind.UNMATERIALIZED:
         return None
-    weight = next((each for each in failure.event.operands if each.device == "meta" and each.parameter), None)
-    if weight is not None:
-        return Hint(5.5, Phrase("because.on-meta", operand=weight.parameter or weight.name), weight.name)
-    return Hint(
-        1.2, Phrase("because.on-meta", operand=next((each.name for each in failure.event.operands), "?"))
-    )
+    on_meta = [each for each in failure.event.operands if each.device == "meta"]
+    empty = next((each for each in on_meta if each.parameter), next(iter(on_meta), None))
+    if empty is None:
+        return Hint(1.2, Phrase("because.on-meta", operand="?"))
+    return Hint(5.5, Phrase("because.on-meta", operand=empty.parameter or failure.written(empty)), empty.name)
 
 
 _CHINESE = """参数或 buffer 还是空的占位，就被移动或使用。

@@ -8,9 +8,10 @@ A tensor on meta has a shape and no values.
 
 Loading made placeholders and did not fill them, or an offloaded weight was reached without its hook.
 
-Many operators do not fail at all: a product with such a weight (`linear`, `@`, a convolution) raises nothing
-on a GPU. No kernel runs, and the result is memory that nobody filled, or is on meta itself. What is printed
-after it looks like numbers and means nothing. `add`, `mul` and norms compare devices and raise.
+Many operators do not fail at all: a product with such a weight (`@`, `linear` without a bias, a convolution)
+raises nothing on a GPU. No kernel runs, and the result is memory that nobody filled, or is on meta itself.
+What is printed after it looks like numbers and means nothing. `add`, `mul` and norms compare devices and
+raise.
 
 ## Example
 
@@ -56,7 +57,7 @@ meta 上的张量只有形状，没有值。
 
 加载时创建了占位却没有填上，或者绕过 hook 使用了 offload 的权重。
 
-许多算子根本不会报错：在 GPU 上与这样的权重相乘（`linear`、`@`、卷积）没有任何提示，
+许多算子根本不会报错：在 GPU 上与这样的权重相乘（`@`、没有 bias 的 `linear`、卷积）没有任何提示，
 也没有任何内核运行，结果是一块从没填过值的内存，或者结果本身也在 meta 上。
 之后打印出来的看起来是数字，却毫无意义。`add`、`mul` 和各种 norm 会比较设备，因此会报错。
 
