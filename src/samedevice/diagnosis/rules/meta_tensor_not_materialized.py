@@ -61,10 +61,14 @@ def _detect(failure: Failure) -> Hint | None:
     if failure.event.kind is not EventKind.UNMATERIALIZED:
         return None
     on_meta = [each for each in failure.event.operands if each.device == "meta"]
-    empty = next((each for each in on_meta if each.parameter), next(iter(on_meta), None))
-    if empty is None:
-        return Hint(1.2, Phrase("because.on-meta", operand="?"))
-    return Hint(5.5, Phrase("because.on-meta", operand=empty.parameter or failure.written(empty)), empty.name)
+    kept = (each for each in on_meta if failure.plain_attribute(each) is not None or each.kept_by)
+    empty = next((each for each in on_meta if each.parameter), None) or next(kept, None)
+    if empty is not None:
+        name = empty.parameter or failure.written(empty)
+        return Hint(5.5, Phrase("because.on-meta", operand=name), empty.name)
+    return Hint(
+        1.2, Phrase("because.on-meta", operand=next((each.name for each in failure.event.operands), "?"))
+    )
 
 
 _CHINESE = """参数或 buffer 还是空的占位，就被移动或使用。
