@@ -17,8 +17,9 @@ pinn_lion codebook_from_data collected_policy decoder_trainer late_position_ids 
 concept_probe reset_codes batch_beam_select typed_nodes multilabel_metric_loop logits_bias_expansion
 seq2seq_halves dit_blocks_over_cards hook_adapters_pool swap_ffn_for_experts remote_exp_function
 form_reader_batches prompt_bank_builder averaged_two_stage answer_reward_scorer momentum_queue_builder
-amateur_contrast_generate meta_built_fourier model_soup_kitchen choice_loglikelihood_harness pinned_card_critic
+amateur_contrast_generate model_soup_kitchen choice_loglikelihood_harness pinned_card_critic
 diarisation_centroid_bank token_merge_unpooler error_feedback_compressor cross_layer_equaliser
+meta_built_fourier
 """.split()
 PROGRAMS = [
     *sorted((Path(__file__).parent / "programs").glob("*.py")),

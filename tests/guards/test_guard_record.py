@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import warnings
 import weakref
 from pathlib import Path
 
@@ -74,6 +75,24 @@ def test_what_torchscript_loses_is_in_the_note(shown):
 
 def test_threads_are_recorded(shown):
     assert shown["thread"] == ["forward", "weights_for"]
+
+
+def test_a_result_that_nobody_filled_is_told_of_once():
+    x, weight = torch.ones(2, 3), torch.empty(4, 3, device="meta")
+    with warnings.catch_warnings(record=True) as told, sd.guard(record=True):
+        warnings.simplefilter("always")
+        for _ in range(2):
+            x @ weight.t()
+        nn.functional.embedding(torch.tensor([1]), weight)  # its result is on meta, too, and fails later
+        torch.empty_like(weight, device="cpu")
+        x * x
+    assert [(each.category, Path(each.filename).name) for each in told] == [
+        (RuntimeWarning, "test_guard_record.py")
+    ]
+    assert "mm computed nothing here" in str(told[0].message)
+    with warnings.catch_warnings(), sd.guard(record=True), pytest.raises(RuntimeWarning):
+        warnings.simplefilter("error")
+        x @ weight.t()
 
 
 def test_numbers_are_as_without():

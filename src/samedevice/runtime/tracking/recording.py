@@ -20,6 +20,7 @@ import gc
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -31,7 +32,7 @@ from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from samedevice.events import Event, EventKind
-from samedevice.provenance import FrameFilter, Site
+from samedevice.provenance import FrameFilter, Site, resolve
 from samedevice.runtime.state import (
     CPU,
     KEPT_BY_RESULTS,
@@ -56,6 +57,13 @@ _WRAPS = frozenset(("lift", "lift_fresh"))
 """Operators by which torch hands out memory that it made below the dispatcher: `torch.tensor`."""
 _EVENTS_OF_A_STATEMENT = 3
 """So many failures of one statement get an event of their own, for programs that catch them."""
+
+
+_UNFILLED = (
+    "samedevice: {op} computed nothing here. A tensor that it got is on meta: a weight that nobody loaded, "
+    "or whose offload hook did not run. Its result is memory that nobody filled, and no error is raised. "
+    "`samedevice explain SD102` tells more."
+)
 
 
 class Recording:
@@ -129,6 +137,8 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call] # of torch
         self._speaks = speaks_of_devices
         self._process = _process[0]
         self._failed: dict[Any, list[Event]] = {}
+        self._unfilled: set[Any] = set()
+        """Statements that were told of."""
         self._over = False
 
     @property
@@ -182,6 +192,8 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call] # of torch
         if makes:
             try:
                 self._note_made(op, args, kwargs, result)
+            except Warning:
+                raise  # of a program that makes errors of them
             except Exception:  # a kind of tensor without memory of its own
                 return result
         return result
@@ -207,6 +219,8 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call] # of torch
             given = {storage_of(each)._cdata for each in operands}
             new = [storage for storage in new if storage._cdata not in given]  # not made here
         beside = [tensor for tensor in operands if raw_device(tensor) == device]
+        if 0 < len(beside) < len(operands) and device.type != "meta":
+            self._warn_of_unfilled(op, operands, frame)
         made, moved, decision = site, None, None
         source = _record_of(operands[0]) if operands and op.short in _COPIES else None
         if source is not None:
@@ -223,6 +237,19 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call] # of torch
             decision = Decision("created", device, site)
         for storage in new:
             storage._sd = _recorded(device, made, moved, decision)
+
+    def _warn_of_unfilled(self, op: Operator, operands: Sequence[torch.Tensor], frame: FrameType) -> None:
+        """Tell once where a result is memory that nobody filled, since an operand is on meta.
+
+        See Note [Meta beside data].
+        """
+        if all(raw_device(tensor).type != "meta" for tensor in operands):
+            return
+        place = resolve(self._frames.site(frame))
+        if place is None or (place, op.name) in self._unfilled:
+            return
+        self._unfilled.add((place, op.name))
+        warnings.warn_explicit(_UNFILLED.format(op=op.short), RuntimeWarning, place.file, place.line)
 
     def _note_refusal(self, error: Exception, func: Any, args: Any, kwargs: Any, frame: FrameType) -> None:
         """Leave the event of an operator that fails over devices on its exception."""
