@@ -269,3 +269,29 @@ def test_what_a_map_leaves_out_is_the_reason():
 )
 def test_messages_of_builds_and_of_makers(text, cause):
     assert explain_text(text)[0].cause == cause
+
+
+@pytest.mark.parametrize(("mark", "kind"), [("!", "needs-host"), ("", "needs-gpu")])
+def test_an_assertion_about_a_device_names_one(mark, kind):
+    text = f"RuntimeError: {mark}t.is_cuda() INTERNAL ASSERT FAILED at ATen/SparseTensorMath.cpp:591"
+    (report,) = read_paste(text)
+    assert (report.kind, report.argument) == (kind, "t")
+    assert explain_text(text)[0].verdict == "device-error"
+
+
+@pytest.mark.parametrize(
+    ("frame", "cause"),
+    [
+        ("nn/modules/instancenorm.py", "module-left-on-other-device"),
+        ("nn/utils/stateless.py", "tensor-created-on-wrong-device"),
+    ],
+)
+def test_the_weight_of_a_layer_of_torch_is_its_own(frame, cause):
+    text = f"""Traceback (most recent call last):
+  File "/usr/lib/python3/dist-packages/torch/{frame}", line 36, in run
+    return F.instance_norm(
+  File "/usr/lib/python3/dist-packages/torch/nn/functional.py", line 2523, in instance_norm
+    return torch.instance_norm(
+RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu! (when checking argument for argument weight in method wrapper_CUDA__cudnn_batch_norm)
+"""
+    assert explain_text(text)[0].cause == cause

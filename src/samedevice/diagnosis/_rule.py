@@ -52,6 +52,9 @@ _WEIGHTS = ("mat2", "weight", "running_mean", "running_var", "input_bias", "hidd
 _INPUTS = ("mat1", "self", "input")
 """How messages call the sides of a layer; `self` of a product with a bias is the bias."""
 _WRITTEN_OUT = Pattern(r"\b\w{0,8}(?:matmul|mm|einsum)\(|\S @ \S")
+_OF_TORCH = Pattern(r"torch[/\\]nn[/\\](?:functional|modules[/\\]\w+)\.py$")
+"""Where torch writes a layer's own operator; the line tells of nobody's tensors."""
+_OF_LAYER = Pattern(r"torch[/\\]nn[/\\]modules[/\\](?!module\b|container\b)\w+\.py$")
 _LONGEST_SHOWN = 80
 Look = Callable[[Report], Phrase | None]
 """Something about a paste, and why it counts."""
@@ -198,9 +201,8 @@ def product_with(place: str) -> Look:
     """
 
     def look(report: Report) -> Phrase | None:
-        if device_pattern(report.devices) != "host" or _WRITTEN_OUT.search(
-            report.at.code if report.at else ""
-        ):
+        written = report.at.code if report.at and not _OF_TORCH.search(report.at.file or "") else ""
+        if device_pattern(report.devices) != "host" or _WRITTEN_OUT.search(written):
             return None
         product = report.op or ("mm" if report.argument in ("mat1", "mat2") else "")  # old messages name none
         if report.argument not in (*_WEIGHTS, *_INPUTS, "out") or not _LAYERS.search(product):
@@ -396,6 +398,16 @@ def called() -> Look:
     def look(report: Report) -> Phrase | None:
         shown = any(each.file is not None for each in report.own_frames)
         return Phrase("because.message", kind=report.kind) if shown else None
+
+    return look
+
+
+def in_a_layer() -> Look:
+    """The paste shows one of torch's layers that ran: its weight is its own."""
+
+    def look(report: Report) -> Phrase | None:
+        ran = any(_OF_LAYER.search(frame.file or "") for frame in report.frames)
+        return Phrase("because.message", kind=report.kind) if ran else None
 
     return look
 

@@ -440,6 +440,16 @@ KINDS: tuple[Kind, ...] = (
         r"device_ids and output_device arguments only work with single-device[^\n]{0,200}device\(type=\W?cuda\W{1,3}index=\d+\)\W{1,4}device\(type=\W?cuda",
     ),
     _row(
+        "needs-host",
+        "is_cuda() internal assert",
+        r"!(?P<argument>\w{1,40})\.is_cuda\(\) INTERNAL ASSERT FAILED",
+    ),
+    _row(
+        "needs-gpu",
+        "is_cuda() internal assert",
+        r"(?<!!)\b(?P<argument>\w{1,40})\.is_cuda\(\) INTERNAL ASSERT FAILED",
+    ),
+    _row(
         "needs-gpu",
         "is_cuda() to be true",
         r"Expected (?P<argument>\w{1,40})\.(?:is_cuda\(\)|device\(\)\.is_cuda\(\)) to be true, but got false",

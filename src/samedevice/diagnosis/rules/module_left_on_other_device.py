@@ -48,6 +48,7 @@ from samedevice.diagnosis._rule import (
     anywhere,
     called,
     frameless,
+    in_a_layer,
     input_beside_weight,
     line,
     named,
@@ -383,6 +384,13 @@ RULE = Rule(
         ),
         sign(4.2, said("same-device argument-device"), called(), product_with("weight")),
         sign(3.0, said("same-device argument-device"), unless(called()), product_with("weight")),
+        sign(
+            1.2,
+            said("same-device argument-device"),
+            unless(called()),
+            product_with("weight"),
+            in_a_layer(),
+        ),
         sign(
             2.0,
             said("same-device argument-device", op="convolution|conv", argument="weight"),
