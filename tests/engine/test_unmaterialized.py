@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+
 import pytest
 import torch
 from torch.nn import functional
@@ -69,3 +71,37 @@ def test_large_tensors_are_asked_about_without_their_memory(machine):
     x, weight = torch.empty(1 << 16, 1 << 14, device=GPU), torch.empty(1 << 14, 8, device="meta")
     assert (x @ weight).device == torch.device(GPU)
     assert "memory that nobody filled" in machine.events[0].message
+
+
+@pytest.mark.virtual("2x80GB", on_mismatch="record")
+def test_nothing_is_computed_to_find_out(machine):
+    size = 1 << 15  # a result of 4 GiB
+    x, weight = torch.empty(size, 8, device=GPU), torch.empty(size, 8, device="meta")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    functional.linear(x, weight, torch.zeros(size, device=GPU))
+    total = torch.empty(size, size, device=GPU)
+    total.addmm_(total, torch.empty(size, size, device="meta"))  # written and read
+    total.addmm_(x, weight.t())
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # KiB
+    assert [event.message.partition(":")[2][:19] for event in machine.events[1:]] == [
+        " it raises nothing,"
+    ] * 2
+
+
+@pytest.mark.virtual("2x24GB", on_mismatch="record")
+def test_what_asks_for_shapes_alone_is_no_finding(machine):
+    weight = torch.empty(4, 8, device="meta")
+    assert (weight * torch.tensor(2.0)).device.type == "meta"
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        torch.gather(torch.ones(4, 8, device=GPU), 7, torch.zeros(4, 8, dtype=torch.long, device="meta"))
+    with pytest.raises(RuntimeError, match=r"same reduction dim|cannot be multiplied"):
+        torch.ones(2, 3, device=GPU) @ weight
+    assert machine.events == []
+
+
+@pytest.mark.virtual("2x24GB", on_mismatch="raise")
+def test_results_on_meta_are_those_of_torch(machine):
+    weight = torch.empty(32, 8, device="meta")
+    assert weight[torch.ones(32, dtype=torch.bool, device=GPU)].shape == (32, 8)
+    assert functional.embedding(torch.arange(3, device=GPU), weight).device.type == "meta"
+    assert len(machine.events) == 2

@@ -215,6 +215,7 @@ def test_nccl_takes_no_memory_and_what_is_too_large_has_no_values():
         (lambda: row([1.0], [1.0]), lambda: row([1.0], [1.0, 1.0]), "of size input_size"),
         (lambda: row([1.0]) * 2, lambda: row([1.0]) * 2, "inputs must be on unique devices"),
         (lambda: [torch.ones(2, 3, device="cuda").T], lambda: row([1.0]), "have to be contiguous"),
+        (lambda: row([1.0j]), lambda: row([1.0j]), "Unconvertible NCCL type ComplexFloat"),
     ],
 )
 def test_nccl_refuses_what_it_refuses_on_gpus(inputs, outputs, message):
@@ -233,6 +234,11 @@ def test_nccl_is_there_for_dense_tensors_on_gpus_of_their_own():
         nccl.broadcast(row([1.0], [1.0]), root=2)
     with pytest.raises(RuntimeError, match="invalid argument"):
         nccl.all_reduce(row([1.0]), op=9)
+
+
+def test_nccl_wants_tensors():
+    with pytest.raises(TypeError, match=r"expected Tensor at 1 \(got int\)"):
+        nccl.all_reduce([torch.ones(1, device="cuda"), 2])
 
 
 def test_gradients_are_reduced_without_autograd_seeing_it():

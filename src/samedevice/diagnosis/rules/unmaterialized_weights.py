@@ -8,7 +8,7 @@ A tensor on meta has a shape and no values.
 
 Loading made placeholders and did not fill them, or an offloaded weight was reached without its hook.
 
-Many operators do not fail at all: a product with such a weight (`@`, `linear` without a bias, a convolution)
+Many operators do not fail at all: a product with such a matrix (`@`, `linear` without a bias, a convolution)
 raises nothing on a GPU. No kernel runs, and the result is memory that nobody filled, or is on meta itself.
 What is printed after it looks like numbers and means nothing. `add`, `mul` and norms compare devices and
 raise.

@@ -75,6 +75,9 @@ def _nccl_reduce_scatter(inputs: Any, outputs: Any, op: int, streams: Any, comms
 
 def _unpacked(tensors: Any, streams: Any, comms: Any) -> list[torch.Tensor]:
     """The tensors, as they are without autograd."""
+    for place, tensor in enumerate(tensors):
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"expected Tensor at {place} (got {type(tensor).__name__})")
     found = [tensor.detach() for tensor in tensors]
     if streams is not None and len(streams) != len(found):
         raise RuntimeError("number of streams is not equal to number of inputs")
@@ -113,6 +116,17 @@ def _check(
         if tensor.get_device() in seen:
             raise RuntimeError("inputs must be on unique devices")
         seen.add(tensor.get_device())
+    if first.dtype in _UNCONVERTIBLE:
+        raise RuntimeError(f"Unconvertible NCCL type {_UNCONVERTIBLE[first.dtype]}")
+
+
+_UNCONVERTIBLE = {
+    torch.int16: "Short",
+    torch.complex32: "ComplexHalf",
+    torch.complex64: "ComplexFloat",
+    torch.complex128: "ComplexDouble",
+}
+"""Types that NCCL has none for, as C++ calls them. Source: `to_nccl_data_type`."""
 
 
 def _check_one(tensor: torch.Tensor, dtype: torch.dtype) -> None:

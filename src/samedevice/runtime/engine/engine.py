@@ -320,6 +320,8 @@ class Engine:
             if cuda_terms(call.op) is refuse:
                 refuse(call)
         given, call = call, self.mismatches.resolve(call)
+        if call.given is not None:
+            return call.given
         this_thread.decision = given.decision(call.home) or call.decision(call.home)
         if call.home.type == "cpu" and not any(
             record.__class__ is Memory and record.virtual for record in call.records
@@ -327,7 +329,7 @@ class Engine:
             result = self._on_assumed(call.op, call.args, call.kwargs, call.tensors)
             if call.op.short == "copy_":
                 self._note_returned(call)
-        elif META in (target, call.target):
+        elif target is not None and target.type == "meta":
             return self.composites.like(call.op, call.args, call.kwargs)
         else:
             call.target = target or call.home

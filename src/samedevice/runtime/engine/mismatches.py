@@ -9,6 +9,7 @@ import functools
 import logging
 import weakref
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any
 
 import torch
@@ -19,10 +20,9 @@ from samedevice.runtime.engine.composites import Composites
 from samedevice.runtime.engine.crossing import Passing, passing_for
 from samedevice.runtime.engine.draws import draws_nothing
 from samedevice.runtime.engine.transfers import Transfers
-from samedevice.runtime.engine.unmaterialized import Answer, asked
+from samedevice.runtime.engine.unmaterialized import Answer, asked, valid_on_meta
 from samedevice.runtime.state import (
     INDEX_OPERATORS,
-    META,
     Call,
     Form,
     Memory,
@@ -74,13 +74,10 @@ class Mismatches:
         devices = [device_of(tensor) for _, tensor, _ in named]
         row = row_for(op.name)
         home = _home(op, row, named, devices)
-        to_meta = False
+        given = None
         if any(device.type == "meta" for device in devices):
             if row.check is not Check.FREE:
-                answer = asked(call, named, devices)
-                to_meta = answer is not None and answer.to_meta
-                error, message = _told(op, answer, devices, home)
-                self._tracker.recorder.unmaterialized(op, error, message, named, devices, frame)
+                given = self._beside_meta(call, named, devices, home, frame)
             elif op.short == "copy_" and devices[0].type != "meta":
                 self._tracker.recorder.meta_copy(named[1][1], devices[0], frame)
         elif any(device.type == "cuda" for device in devices):
@@ -94,9 +91,30 @@ class Mismatches:
                 self._tracker.recorder.refused(kind, op.name, refused.message, named, devices, frame)
                 self._send_gradients_back(named)
         gathered = self._gather(call, named, devices, home)
-        if to_meta and self._tracker.recorder.on_mismatch == "raise":
-            gathered.target = META
+        gathered.given = given
         return gathered
+
+    def _beside_meta(
+        self,
+        call: Call,
+        named: Named,
+        devices: Sequence[torch.device],
+        home: torch.device,
+        frame: FrameType,
+    ) -> Any:
+        """Record what comes of an operator with a tensor on meta; its results, where they are on meta and a
+        program is to go on as on hardware: it does not where findings are recorded, so that one weight that
+        was never loaded does not hide all that follows.
+        """
+        answer = asked(call, named, devices)
+        if answer is not None and answer.invalid:
+            return None
+        if valid_on_meta(answer, named, devices):
+            return answer.result if answer is not None else None
+        recorder = self._tracker.recorder
+        error, message = _told(call.op, answer, devices, home)
+        recorder.unmaterialized(call.op, error, message, named, devices, frame)
+        return answer.result if answer is not None and recorder.on_mismatch == "raise" else None
 
     def check_generator(self, call: Call, generator: Any, target: torch.device) -> None:
         """Record the finding when a generator belongs to another kind of device than its tensor.

@@ -5,82 +5,160 @@ The dispatcher prefers meta to every other backend: with one tensor on meta the 
 and no kernel does. What comes of it depends on that function alone. Those in Python compare devices (`add`,
 `mul`, `layer_norm`); those in C++ do not: a product with a weight that was never loaded raises nothing, and
 its result is on the GPU, in memory that nobody filled, or on meta, wherever its options came from. So no
-table says what happens: torch is asked, with tensors on the host in the place of those on a GPU. A number on
-the host is let pass where one on a GPU is not, so it is asked as a tensor of one element first. On an NVIDIA
+table says what happens: torch is asked, with tensors on the host in the place of those on a GPU. On an NVIDIA
 H200 (torch 2.11) a quarter of the database's cases raised nothing: `measurements/rules`.
+
+Note [Nothing is computed]
+A shape function in Python calls other operators, some with stand-ins alone, and those would be computed. A
+mode takes them and gives results of the right shape. Memory that nobody writes costs nothing, so large
+stand-ins and results are maps of pages that the system never backs.
+
+Note [Numbers]
+A tensor without dimensions on the host may meet any device, and one on a GPU may not. Its stand-in has one
+dimension at first; where that is refused for another reason than devices, it is asked as it is.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from torch._C import DispatchKey
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from samedevice.runtime.state import CPU, META, VALUE_LIMIT, Call, tensors_in
-from samedevice.runtime.tracking import replace_tensors, stand_in
+from samedevice.runtime.state import CPU, META, VALUE_LIMIT, Call, held, operator, tensors_in
+from samedevice.runtime.tracking import replace_tensors, to_meta, to_value, unbacked
 
 Tensor = torch.Tensor
-_LARGEST = 1 << 32
-"""Bytes of the stand-in of a tensor that is written: the system backs none of its pages."""
+Named = Sequence[tuple[str, torch.Tensor, bool]]
+_ABOUT_DEVICES = re.compile(r"\bdevices?\b|\bmeta\b", re.I)
+_TOO_LARGE = "DefaultCPUAllocator"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What torch said."""
 
-    error: Exception | None
-    to_meta: bool
-    """Whether the results are on meta, where nothing was raised."""
+    error: Exception | None = None
+    """What it raised over devices."""
+    result: Any = None
+    """The results, where all of them are on meta."""
+    invalid: bool = False
+    """Whether the call is wrong wherever its tensors are: no finding of devices."""
+
+    @property
+    def to_meta(self) -> bool:
+        """Whether nothing was raised and the results are on meta."""
+        return self.error is None and self.result is not None
 
 
-def asked(
-    call: Call, named: Sequence[tuple[str, torch.Tensor, bool]], devices: Sequence[torch.device]
-) -> Answer | None:
+def asked(call: Call, named: Named, devices: Sequence[torch.device]) -> Answer | None:
     """What torch says of a call with these tensors; None where it could not be asked."""
-    if any(t.layout is not torch.strided or t.is_quantized for _, t, _ in named):
+    if any(tensor.layout is not torch.strided or tensor.is_quantized for _, tensor, _ in named):
         return None
     gpu = next((device for device in devices if device.type == "cuda"), CPU)
-    data = [(t, written) for (_, t, written), device in zip(named, devices, strict=True) if device != META]
-    if gpu != CPU and any(tensor.dim() == 0 for tensor, _ in data):
+    data = [tensor for (_, tensor, _), device in zip(named, devices, strict=True) if device != META]
+    if gpu != CPU and any(tensor.dim() == 0 for tensor in data):
         answer = _tried(call, data, gpu, numbers=False)
-        if answer is not None and (answer.error is None or "device" in str(answer.error)):
+        if answer is not None and answer.error is not None:
             return answer
     return _tried(call, data, gpu, numbers=True)
 
 
-def _tried(
-    call: Call, data: Sequence[tuple[Tensor, bool]], gpu: torch.device, *, numbers: bool
-) -> Answer | None:
+def valid_on_meta(answer: Answer | None, named: Named, devices: Sequence[torch.device]) -> bool:
+    """Whether a program asks for shapes alone: numbers on the host are all that its meta tensors meet."""
+    return (
+        answer is not None
+        and answer.to_meta
+        and all(
+            device == META or (device == CPU and tensor.dim() == 0)
+            for (_, tensor, _), device in zip(named, devices, strict=True)
+        )
+    )
+
+
+def _tried(call: Call, data: Sequence[Tensor], gpu: torch.device, *, numbers: bool) -> Answer | None:
     """What torch says with stand-ins on the host; without `numbers`, one without dimensions gets one."""
     try:
-        places = {id(tensor): _place(tensor, written, numbers) for tensor, written in data}
-    except RuntimeError:  # more than this computer has
+        places = {id(tensor): _place(tensor, numbers) for tensor in data}
+    except (RuntimeError, OSError):  # more than this computer has
         return None
     args = tuple(replace_tensors(value, places) for value in call.args)
     kwargs = {name: replace_tensors(value, places) for name, value in call.kwargs.items()}
     try:
-        with torch.no_grad():
+        with torch.no_grad(), _Shapes():  # type: ignore[no-untyped-call] # of torch
             result = call.op.func(*args, **kwargs)
     except RuntimeError as error:
-        return Answer(_in_words_of(error, gpu), to_meta=False)
+        text = str(error).partition("\n")[0]
+        if _TOO_LARGE in text:  # memory on the host stands for the GPU's
+            return Answer()
+        if _ABOUT_DEVICES.search(text) is None:
+            return Answer(invalid=True)
+        return Answer(type(error)(re.sub(r"\bcpu\b", str(gpu), text)))
+    except (IndexError, TypeError, ValueError):
+        return Answer(invalid=True)
     except Exception:
         return None
-    return Answer(None, to_meta=any(each.device == META for each in tensors_in(result)))
+    found = list(tensors_in(result))
+    return Answer(result=result if found and all(each.device == META for each in found) else None)
 
 
-def _in_words_of(error: RuntimeError, gpu: torch.device) -> RuntimeError:
-    """The error that a GPU gives, of the same type."""
-    return type(error)(str(error).partition("\n")[0].replace("cpu", str(gpu)))
-
-
-def _place(tensor: Tensor, written: bool, numbers: bool) -> Tensor:
-    """A tensor on the host of that shape; what is in it does not matter."""
+def _place(tensor: Tensor, numbers: bool) -> Tensor:
+    """A tensor on the host of that shape; a small one has its values, which a mask selects by."""
     if not numbers and tensor.dim() == 0:
-        return torch.empty(1, dtype=tensor.dtype, device=CPU)
-    nbytes = tensor.numel() * tensor.element_size()
-    if nbytes > VALUE_LIMIT and not written:
-        return stand_in(tensor)
-    if nbytes > _LARGEST:
-        raise RuntimeError("too large")
-    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=CPU)
+        return torch.zeros(1, dtype=tensor.dtype, device=CPU)
+    if tensor.numel() * tensor.element_size() <= VALUE_LIMIT:
+        value: Tensor = to_value(tensor)
+        return value.clone()
+    return _unfilled(tensor.size(), tensor.stride(), tensor.dtype)
+
+
+def _unfilled(size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Memory of the host that costs nothing until somebody writes it."""
+    last = sum((each - 1) * step for each, step in zip(size, stride, strict=True))
+    nbytes = 0 if 0 in size else (1 + last) * dtype.itemsize
+    if nbytes <= VALUE_LIMIT:
+        return torch.empty_strided(size, stride, dtype=dtype, device=CPU).zero_()
+    made = torch.empty(0, dtype=dtype, device=CPU)
+    return made.set_(unbacked(nbytes), 0, size, stride)
+
+
+class _NotKnownError(Exception):
+    """The shape of a large result depends on values."""
+
+
+class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call] # of torch
+    """See Note [Nothing is computed]."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        tensors = list(tensors_in([*args, *kwargs.values()]))
+        if any(each.device == META for each in tensors):
+            return self._shape_function(func, args, kwargs)
+        if held(tensors) <= VALUE_LIMIT:
+            return func(*args, **kwargs)
+        try:
+            shapes = func(*map(to_meta, args), **{name: to_meta(value) for name, value in kwargs.items()})
+        except RuntimeError as error:
+            raise _NotKnownError from error
+        return _filled_nowhere(shapes)
+
+    def _shape_function(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """What the dispatcher runs, with this mode for what that calls."""
+        if operator(func).composite:
+            with self:
+                return func.decompose(*args, **kwargs)
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "Meta"):
+            return func(*args, **kwargs)
+        with self:
+            return func._op_dk(DispatchKey.Meta, *args, **kwargs)
+
+
+def _filled_nowhere(shapes: Any) -> Any:
+    """Tensors on the host for those on meta."""
+    if isinstance(shapes, Tensor):
+        return _unfilled(shapes.size(), shapes.stride(), shapes.dtype)
+    return type(shapes)(map(_filled_nowhere, shapes)) if isinstance(shapes, (tuple, list)) else shapes

@@ -17,7 +17,19 @@ Tensor = torch.Tensor
 class Call:
     """An operator, its arguments, and what is known of its tensors."""
 
-    __slots__ = ("args", "away", "drawn", "generator", "home", "kwargs", "op", "records", "target", "tensors")
+    __slots__ = (
+        "args",
+        "away",
+        "drawn",
+        "generator",
+        "given",
+        "home",
+        "kwargs",
+        "op",
+        "records",
+        "target",
+        "tensors",
+    )
 
     def __init__(
         self,
@@ -40,6 +52,8 @@ class Call:
         self.generator: Any = None
         self.drawn: torch._C.Generator | None = None
         """The CPU's engine that this one call draws from; None where it draws nothing on a GPU."""
+        self.given: Any = None
+        """The results, where torch gave them already: tensors on meta."""
         self.away: Sequence[tuple[torch.Tensor, torch.Tensor]] = ()
         """What is written on another device: the script's own tensor, and the one that this call has in its
         place.

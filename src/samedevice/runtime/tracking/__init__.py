@@ -19,6 +19,7 @@ from samedevice.runtime.tracking.values import (
     stand_in,
     to_meta,
     to_value,
+    unbacked,
     write_value,
 )
 
@@ -40,6 +41,7 @@ __all__ = [
     "stand_in",
     "to_meta",
     "to_value",
+    "unbacked",
     "warn_of_unknown",
     "write_value",
 ]

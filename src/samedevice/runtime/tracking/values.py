@@ -92,14 +92,14 @@ def give_shadow(tensor: torch.Tensor) -> None:
     record = storage._sd
     if record.__class__ is Memory and record.virtual and record.shadow is None:
         record.shadow = (
-            _unbacked(storage.nbytes())
+            unbacked(storage.nbytes())
             if record.blank
             else plain.zeros(storage.nbytes(), dtype=torch.uint8).untyped_storage()
         )
         record.assumed = False
 
 
-def _unbacked(nbytes: int) -> torch.UntypedStorage:
+def unbacked(nbytes: int) -> torch.UntypedStorage:
     """Zeros that take memory when they are written."""
     return torch.frombuffer(
         mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), dtype=torch.uint8
