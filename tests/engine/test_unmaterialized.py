@@ -30,6 +30,10 @@ CASES = {
     "in place": lambda x, w: x.add_(w[:6]),
     "a number": lambda x, w: w * x.sum(),
     "loss": lambda x, w: functional.cross_entropy(x, torch.zeros(6, dtype=torch.long, device="meta")),
+    "copies of a list": lambda x, w: torch._foreach_copy_([x.clone()], [w[:6]]),
+    "filled by a mask": lambda x, w: w[:6].masked_fill(x > 0, torch.ones((), device=x.device)),
+    "blocks": torch.block_diag,
+    "shapes": lambda x, w: x.clone().resize_as_(w),
     "copy": lambda x, w: x.copy_(w[:6]),
 }
 

@@ -76,10 +76,11 @@ class Mismatches:
         home = _home(op, row, named, devices)
         given = None
         if any(device.type == "meta" for device in devices):
-            if row.check is not Check.FREE:
+            if op.short == "copy_":
+                if devices[0].type != "meta":
+                    self._tracker.recorder.meta_copy(named[1][1], devices[0], frame)
+            else:
                 given = self._beside_meta(call, named, devices, home, frame)
-            elif op.short == "copy_" and devices[0].type != "meta":
-                self._tracker.recorder.meta_copy(named[1][1], devices[0], frame)
         elif any(device.type == "cuda" for device in devices):
             if row.by_default:
                 if op.name not in self.unlisted:
@@ -107,7 +108,8 @@ class Mismatches:
         was never loaded does not hide all that follows.
         """
         answer = asked(call, named, devices)
-        if answer is not None and answer.invalid:
+        free = row_for(call.op.name).check is Check.FREE  # may meet any device, and reads shapes perhaps
+        if (answer is not None and answer.invalid) or (free and (answer is None or answer.error is None)):
             return None
         if valid_on_meta(answer, named, devices):
             return answer.result if answer is not None else None

@@ -21,6 +21,7 @@ dimension at first; where that is refused for another reason than devices, it is
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -89,7 +90,7 @@ def _tried(call: Call, data: Sequence[Tensor], gpu: torch.device, *, numbers: bo
     args = tuple(replace_tensors(value, places) for value in call.args)
     kwargs = {name: replace_tensors(value, places) for name, value in call.kwargs.items()}
     try:
-        with torch.no_grad(), _Shapes():  # type: ignore[no-untyped-call] # of torch
+        with warnings.catch_warnings(action="ignore"), torch.no_grad(), _Shapes():  # type: ignore[no-untyped-call] # of torch
             result = call.op.func(*args, **kwargs)
     except RuntimeError as error:
         text = str(error).partition("\n")[0]
