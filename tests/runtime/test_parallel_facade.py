@@ -184,6 +184,15 @@ def test_nccl_reduces_among_the_gpus_of_one_process(op, wanted):
     assert inputs[1].tolist() == wanted
 
 
+def test_an_average_is_that_of_nccl():
+    halves = [each.half() for each in row([60000.0], [60000.0])]
+    nccl.all_reduce(halves, op=4)
+    assert halves[0].tolist() == [60000.0]
+    numbers = row([-7], [0])
+    nccl.all_reduce(numbers, op=4)
+    assert numbers[1].tolist() == [-3]
+
+
 def test_nccl_hands_parts_around():
     inputs = row([1, 2], [3, 4])
     wholes = row([0] * 4, [0] * 4)

@@ -706,12 +706,13 @@ def reduced(kind: Any, parts: Sequence[torch.Tensor]) -> torch.Tensor:
     if parts[0].dtype == torch.bool:  # NCCL reduces booleans as bytes
         all_of = kind in (_ReduceOp.MIN, _ReduceOp.PRODUCT, _ReduceOp.BAND)
         return reduce(torch.logical_and if all_of else torch.logical_or, parts)
+    whole = not (parts[0].is_floating_point() or parts[0].is_complex())
+    if kind == _ReduceOp.AVG and not whole:  # NCCL's `PreMulSum`: half precision does not overflow
+        return reduce(combine, [part * (1 / len(parts)) for part in parts])
     combined: torch.Tensor = reduce(combine, parts)
-    if kind != _ReduceOp.AVG:
-        return combined
-    if combined.is_floating_point() or combined.is_complex():
-        return combined / len(parts)
-    return combined // len(parts)
+    if kind == _ReduceOp.AVG:  # and its `SumPostDiv`
+        return combined.div(len(parts), rounding_mode="trunc")
+    return combined
 
 
 # -- groups
