@@ -5,7 +5,7 @@ from __future__ import annotations
 from samedevice.runtime.cuda.accelerator import PATCHES as ACCELERATOR
 from samedevice.runtime.cuda.allocator import given_out, ledger_of, new_pool
 from samedevice.runtime.cuda.blas import BlasWorkspaces
-from samedevice.runtime.cuda.build import CUDA_VERSION, CUDNN_VERSION
+from samedevice.runtime.cuda.build import CUDA_VERSION, CUDNN_VERSION, NCCL_VERSION
 from samedevice.runtime.cuda.data_parallel import PATCHES as DATA_PARALLEL
 from samedevice.runtime.cuda.driver import INITIALIZATION_ERROR, is_in_bad_fork
 from samedevice.runtime.cuda.generators import PATCHES as GENERATORS
@@ -31,6 +31,7 @@ __all__ = [
     "GENERATORS",
     "HINT",
     "INITIALIZATION_ERROR",
+    "NCCL_VERSION",
     "NVML",
     "TORCH_CUDA",
     "BlasWorkspaces",

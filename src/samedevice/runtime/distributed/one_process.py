@@ -15,7 +15,7 @@ import torch.cuda.nccl
 import torch.distributed as dist
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime.cuda.build import NCCL_VERSION
+from samedevice.runtime.cuda import NCCL_VERSION
 from samedevice.runtime.distributed.collectives import reduced
 from samedevice.runtime.patching import Constant, Patch
 from samedevice.runtime.state import JOINED_SHARE, VALUE_LIMIT, Memory, as_torch, memory_of, value_of
