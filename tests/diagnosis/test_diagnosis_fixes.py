@@ -571,3 +571,29 @@ def test_a_map_that_accelerate_refuses_gets_the_entry_that_it_lacks(written, han
         return
     assert changed in apply(found.fixes[0].diff, source)
     assert found.fixes[0].safety == "safe"
+
+
+KEEPER = """
+import torch
+from torch import nn
+
+
+class Hints:
+    def __init__(self):
+        self.layers = [nn.Linear(4, 2), nn.Linear(4, 2)]
+
+    def __call__(self, xs):
+        return sum(layer(x).sum() for layer, x in zip(self.layers, xs))
+
+
+hints = Hints()
+hints([torch.ones(1, 4, device="cuda:0"), torch.ones(1, 4, device="cuda:0")])
+"""
+
+
+def test_an_object_that_keeps_layers_and_is_none_is_not_moved(tmp_path):
+    path = tmp_path / "keeper.py"
+    path.write_text(KEEPER, "utf-8")
+    (finding, *_) = findings_of(path)
+    assert finding.cause == "module-left-on-other-device"
+    assert not any(".to(" in (fix.diff or "") and "Hints()" in fix.diff for fix in finding.fixes)

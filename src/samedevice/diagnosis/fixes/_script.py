@@ -715,6 +715,15 @@ _LOADS = re.compile(r"\b(?:from_\w+|load\w*)\(")
 """A call that reads a model from a file."""
 
 
+def _has_to(script: Script, made: ast.expr) -> bool:
+    """Whether what a line makes may have a method `to`: a class of the script without a base has none, unless
+    it is written there.
+    """
+    name = called(made) if isinstance(made, ast.Call) else None
+    classes = [] if name is None else script.classes_of(name)
+    return all(each.bases or any(getattr(part, "name", "") == "to" for part in each.body) for each in classes)
+
+
 def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The model to where its inputs are."""
     weight = guilty or next((each for each in failure.weights if each.device == "cpu"), None)
@@ -730,6 +739,8 @@ def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None
     from_file = weight.decision is not None and weight.decision.kind == "outside"
     if from_file and made is not None and not _LOADS.search(ast.unparse(made)):
         made = None  # the model that runs came out of a file, it is not the one that this line makes
+    if script is not None and made is not None and not _has_to(script, made):
+        return []  # an object that keeps layers, and is none
     diff, target = None, None
     if script is not None and made is not None:
         made = _handed_out(script, made)
