@@ -36,8 +36,8 @@ from typing import Any
 from evidence.bugs.programs import PROGRAMS
 from evidence.commands import command_parser
 from evidence.environments import overlays
-from evidence.places import ROOT, SOURCES
-from evidence.zoo.zoo import OFFLINE, ONE_THREAD, cases
+from evidence.places import ROOT
+from evidence.zoo.zoo import OFFLINE, ONE_THREAD, cases, environment_with
 from samedevice.events import RAISES_NOTHING
 
 RECORDINGS = ROOT / "measurements" / "programs"
@@ -96,14 +96,12 @@ def prepare(subject: Subject, folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="samedevice-real-") as scratch:
         script, report = Path(scratch) / subject.script.name, Path(scratch) / "report.json"
         script.write_bytes(subject.script.read_bytes())
-        environment = {**overlays.environment(subject.pins), **OFFLINE, **ONE_THREAD}
-        environment["PYTHONPATH"] = os.pathsep.join([str(SOURCES), environment["PYTHONPATH"]])
         words = ["run", "--machine", "1x80GB", "--fix", "--json", str(report), str(script)]
         try:
             subprocess.run(
                 [sys.executable, "-m", "samedevice", *words],
                 cwd=scratch,
-                env=environment,
+                env=environment_with(subject.pins),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 check=False,

@@ -129,7 +129,12 @@ def built(chosen: Iterable[Case]) -> bool:
 
 def environment(case: Case, way: str) -> dict[str, str]:
     """The variables of a process that runs a case on its `bad` or `good` version."""
-    env = overlays.environment(case.pins[way])
+    return environment_with(case.pins[way])
+
+
+def environment_with(pins: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a process that runs with these versions, this samedevice and no network."""
+    env = overlays.environment(pins)
     env["PYTHONPATH"] = os.pathsep.join([str(SOURCES), env["PYTHONPATH"]])
     return env | OFFLINE | ONE_THREAD
 

@@ -18,9 +18,10 @@ from samedevice.device_rules._table import (
     table_of,
 )
 from samedevice.device_rules._types import Lack, lacking
-from samedevice.device_rules._verdict import Refusal, judge_devices
+from samedevice.device_rules._verdict import TYPE_NAMES, Refusal, judge_devices
 
 __all__ = [
+    "TYPE_NAMES",
     "Argument",
     "Check",
     "Demand",

@@ -14,13 +14,14 @@ Source: pytorch pull request 155085, "Make device check throw specific error", o
 libtorch_cpu.so of the 2.8.0 wheel, and not in that of 2.7.1.
 """
 
-_TYPE_NAMES = {
+TYPE_NAMES = {
     "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long",
     "int32": "Int", "int16": "Short",
     "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat", "complex128":
     "ComplexDouble",
     "complex32": "ComplexHalf",
 }  # fmt: skip
+"""Types of elements as C++ names them."""
 
 Placed = tuple[int, Argument]
 """An argument and its position in the call."""
@@ -125,7 +126,7 @@ def _words(demand: Demand, own: str, offender: Argument, arguments: Sequence[Arg
 def _legacy_type(argument: Argument) -> str:
     # torch/csrc/Exceptions.cpp turns `CUDAFloatType` of C++ messages into Python's legacy type name.
     module = "torch" if argument.device == "cpu" else f"torch.{_kind(argument.device)}"
-    return f"{module}.{_TYPE_NAMES.get(argument.dtype, argument.dtype)}Tensor"
+    return f"{module}.{TYPE_NAMES.get(argument.dtype, argument.dtype)}Tensor"
 
 
 def _judge_wrapper(row: Row, placed: Sequence[Placed], torch_version: tuple[int, int]) -> Refusal | None:

@@ -578,7 +578,7 @@ class Collectives:
         )
         travels = small or self._holds_all(given)
         data, known, assumed = (
-            self._bytes(given) if travels and give else (None, _all_known(given), _any_assumed(given))
+            self._bytes(given) if travels and give else (None, all_known(given), any_assumed(given))
         )
         if data is not None and lengths is not None:
             data = torch.cat([plain.tensor(list(lengths), dtype=torch.int64).view(torch.uint8), data])
@@ -645,7 +645,7 @@ class Collectives:
 
     def _holds_all(self, tensors: Sequence[torch.Tensor]) -> bool:
         """Whether large tensors are known; a header tells the other ranks of them. See Note [Values]."""
-        return _all_known(tensors) and sum(map(_nbytes, tensors)) <= self._tracker.joined_limit
+        return all_known(tensors) and sum(map(_nbytes, tensors)) <= self._tracker.joined_limit
 
     def _bytes(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor | None, bool, bool]:
         """The bytes of tensors one behind the other.
@@ -653,12 +653,12 @@ class Collectives:
         Also whether they are known, and whether they were assumed.
         """
         parts = []
-        known, assumed = _all_known(tensors), _any_assumed(tensors)
+        known, assumed = all_known(tensors), any_assumed(tensors)
         for tensor in tensors:
             if not _sent(tensor, self._tracker.joined_limit):
                 return None, False, True
             parts.append(
-                _flat(_values(tensor)).view(torch.uint8)
+                _flat(values_of(tensor)).view(torch.uint8)
                 if tensor.numel()
                 else plain.empty(0, dtype=torch.uint8)
             )
@@ -829,16 +829,16 @@ def _known(tensor: torch.Tensor) -> bool:
     return record is None or not record.virtual or record.shadow is not None
 
 
-def _all_known(tensors: Sequence[torch.Tensor]) -> bool:
+def all_known(tensors: Sequence[torch.Tensor]) -> bool:
     return all(_known(tensor) for tensor in tensors)
 
 
-def _any_assumed(tensors: Sequence[torch.Tensor]) -> bool:
+def any_assumed(tensors: Sequence[torch.Tensor]) -> bool:
     records = [memory_of(tensor) for tensor in tensors]
     return any(record.__class__ is Memory and record.assumed for record in records if record is not None)
 
 
-def _values(tensor: torch.Tensor) -> torch.Tensor:
+def values_of(tensor: torch.Tensor) -> torch.Tensor:
     record = memory_of(tensor)
     if record is None or not record.virtual:
         return tensor.detach()

@@ -14,12 +14,13 @@ import torch
 import torch.cuda.nccl
 import torch.distributed as dist
 
+from samedevice.device_rules import TYPE_NAMES
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.cuda import NCCL_VERSION
-from samedevice.runtime.distributed.collectives import reduced
+from samedevice.runtime.distributed.collectives import all_known, any_assumed, reduced, values_of
 from samedevice.runtime.patching import Constant, Patch
-from samedevice.runtime.state import JOINED_SHARE, VALUE_LIMIT, Memory, as_torch, memory_of, value_of
-from samedevice.runtime.tracking import stand_in, write_value
+from samedevice.runtime.state import JOINED_SHARE, VALUE_LIMIT, as_torch
+from samedevice.runtime.tracking import write_value
 
 _ReduceOp: Any = dist.ReduceOp.RedOpType
 _REDUCTIONS = (_ReduceOp.SUM, _ReduceOp.PRODUCT, _ReduceOp.MAX, _ReduceOp.MIN, _ReduceOp.AVG)
@@ -117,16 +118,12 @@ def _check(
             raise RuntimeError("inputs must be on unique devices")
         seen.add(tensor.get_device())
     if first.dtype in _UNCONVERTIBLE:
-        raise RuntimeError(f"Unconvertible NCCL type {_UNCONVERTIBLE[first.dtype]}")
+        name = TYPE_NAMES[str(first.dtype).removeprefix("torch.")]
+        raise RuntimeError(f"Unconvertible NCCL type {name}")
 
 
-_UNCONVERTIBLE = {
-    torch.int16: "Short",
-    torch.complex32: "ComplexHalf",
-    torch.complex64: "ComplexFloat",
-    torch.complex128: "ComplexDouble",
-}
-"""Types that NCCL has none for, as C++ calls them. Source: `to_nccl_data_type`."""
+_UNCONVERTIBLE = (torch.int16, torch.complex32, torch.complex64, torch.complex128)
+"""Types that NCCL has none for. Source: `to_nccl_data_type`."""
 
 
 def _check_one(tensor: torch.Tensor, dtype: torch.dtype) -> None:
@@ -140,11 +137,9 @@ def _check_one(tensor: torch.Tensor, dtype: torch.dtype) -> None:
 
 def _value(tensor: torch.Tensor) -> torch.Tensor | None:
     """What it holds, on the host; None for what is too large to say. What is not known is as assumed."""
-    record = memory_of(tensor)
-    assert record is not None, "it is on a GPU"
-    if (value := value_of(tensor, record)) is not None:
-        return value.clone()
-    return stand_in(tensor) if tensor.numel() * tensor.element_size() <= VALUE_LIMIT else None
+    if not all_known([tensor]) and tensor.numel() * tensor.element_size() > VALUE_LIMIT:
+        return None
+    return values_of(tensor).clone()
 
 
 def _sum(tensors: Sequence[torch.Tensor], op: int) -> torch.Tensor | None:
@@ -157,9 +152,7 @@ def _sum(tensors: Sequence[torch.Tensor], op: int) -> torch.Tensor | None:
 def _write(
     outputs: Sequence[torch.Tensor], values: Sequence[torch.Tensor | None], sources: Sequence[torch.Tensor]
 ) -> None:
-    records = [memory_of(tensor) for tensor in sources]
-    known = all(record is not None and record.shadow is not None for record in records)
-    assumed = any(record.__class__ is Memory and record.assumed for record in records if record is not None)
+    known, assumed = all_known(sources), any_assumed(sources)
     for output, value in zip(outputs, values, strict=True):
         write_value(output, value, known, assumed, _LIMIT)
 

@@ -20,7 +20,7 @@ from samedevice.runtime.engine.composites import Composites
 from samedevice.runtime.engine.crossing import Passing, passing_for
 from samedevice.runtime.engine.draws import draws_nothing
 from samedevice.runtime.engine.transfers import Transfers
-from samedevice.runtime.engine.unmaterialized import Answer, asked, valid_on_meta
+from samedevice.runtime.engine.unmaterialized import Answer, asked, for_shapes
 from samedevice.runtime.state import (
     INDEX_OPERATORS,
     Call,
@@ -109,10 +109,10 @@ class Mismatches:
         """
         answer = asked(call, named, devices)
         free = row_for(call.op.name).check is Check.FREE  # may meet any device, and reads shapes perhaps
-        if (answer is not None and answer.invalid) or (free and (answer is None or answer.error is None)):
+        if free and (answer is None or answer.error is None):
             return None
-        if valid_on_meta(answer, named, devices):
-            return answer.result if answer is not None else None
+        if answer is not None and (answer.invalid or (answer.to_meta and for_shapes(named, devices))):
+            return answer.result
         recorder = self._tracker.recorder
         error, message = _told(call.op, answer, devices, home)
         recorder.unmaterialized(call.op, error, message, named, devices, frame)

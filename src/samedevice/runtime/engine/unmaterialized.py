@@ -69,15 +69,11 @@ def asked(call: Call, named: Named, devices: Sequence[torch.device]) -> Answer |
     return _tried(call, data, gpu, numbers=True)
 
 
-def valid_on_meta(answer: Answer | None, named: Named, devices: Sequence[torch.device]) -> bool:
+def for_shapes(named: Named, devices: Sequence[torch.device]) -> bool:
     """Whether a program asks for shapes alone: numbers on the host are all that its meta tensors meet."""
-    return (
-        answer is not None
-        and answer.to_meta
-        and all(
-            device == META or (device == CPU and tensor.dim() == 0)
-            for (_, tensor, _), device in zip(named, devices, strict=True)
-        )
+    return all(
+        device == META or (device == CPU and tensor.dim() == 0)
+        for (_, tensor, _), device in zip(named, devices, strict=True)
     )
 
 
