@@ -69,3 +69,10 @@ def test_programs_that_name_a_second_gpu_are_left_out():
     names = {subject.name for subject in real_runs.subjects(40) if subject.group == "programs"}
     assert names
     assert not any("cuda:1" in Path(each.script).read_text() for each in real_runs.subjects(40))
+
+
+def test_recording_wants_a_file_and_a_gpu(tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        real_runs.main(["--record", str(tmp_path)])
+    assert real_runs.main(["--record", str(tmp_path), str(tmp_path / "new.json.gz")]) == 2
+    assert "torch sees no GPU" in capsys.readouterr().err

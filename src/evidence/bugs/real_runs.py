@@ -306,6 +306,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             list(pool.map(lambda each: prepare(each, options.prepare), chosen))
         return 0
     if options.record:
+        if options.recording is None:
+            parser.error("--record FOLDER needs RECORDING.json.gz, the file to write")
+        if not _has_gpu():
+            print("real-runs --record: torch sees no GPU here", file=sys.stderr)
+            return 2
         _recorded(options.record, options.recording, options.jobs, time.monotonic() + options.minutes * 60)
     paths = [options.recording] if options.recording else sorted(RECORDINGS.glob("*.json.gz"))
     for path in paths:
@@ -317,6 +322,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             elif row["virtual"]["left_with_patches"] == 0 and row.get("fixed", {"status": 0})["status"] != 0:
                 print(f"    {row['name']} with its fixes: {row['fixed'].get('error', '')[:110]}")
     return 0
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def _recorded(folder: Path, path: Path, jobs: int, deadline: float) -> None:
