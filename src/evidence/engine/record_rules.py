@@ -6,10 +6,15 @@ Needs: an NVIDIA GPU (none with `--self-check`), torch 2.11 or newer, numpy, exp
     python -m evidence record-rules RECORDING.json.gz [--only TEXT] [--minutes N] [--jobs N]
     python -m evidence record-rules RECORDING.json.gz --self-check      # on a virtual machine
     python -m evidence record-rules RECORDING.json.gz --kinds meta      # the argument on the meta device
+    python -m evidence record-rules RECORDING.json.gz --kinds gradient gradient-meta module module-meta optimizer
     python -m evidence record-rules RECORDING.json.gz --pack            # of the journals that there are
 
 Every entry of torch's operator database is run, with each tensor argument (members of lists too) on the CPU
-and the rest on the GPU, as it is and as a 0-dim tensor, and with `out=` on the CPU. Each case runs in a
+and the rest on the GPU, as it is and as a 0-dim tensor, and with `out=` on the CPU; `meta`, `gradient` and
+`gradient-meta` have the argument, or the gradient that `backward` is given, on the CPU or the meta device.
+`module`, `module-meta` and `optimizer` do the same with each tensor of torch's modules (weights and inputs)
+and of what its optimizers keep. `statement` runs `statements.txt`: indexing, lists, NumPy, copies,
+generators, data loaders, distributions and gradients with tensors of both devices. Each case runs in a
 worker process with a synchronization after it; when a kernel faults or takes the process down, the case is
 recorded as such and a new worker goes on with the next one. `--jobs` workers share the operators. Each writes
 a journal beside RECORDING, and a later run goes on from all of them. What is recorded by the time it is
@@ -30,7 +35,7 @@ from packaging.version import Version
 
 from evidence.commands import command_parser
 from evidence.engine import recorders
-from evidence.engine.recordings import KINDS, META, Journals
+from evidence.engine.recordings import ASKED, KINDS, Journals
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,9 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--kinds",
         nargs="+",
-        choices=(*KINDS, META),
+        choices=(*KINDS, *ASKED),
         default=KINDS,
-        help="kinds of calls; meta, for an argument on the meta device, only where it is named",
+        help="kinds of cases; by default the first four",
     )
     parser.add_argument("--pack", action="store_true", help="record nothing, pack what the journals hold")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from evidence.engine import op_cases, rule_cases
+from evidence.engine import rule_cases
 from evidence.engine.recorders import FATAL
 from evidence.engine.recordings import Journals, Written
 from samedevice.events import EventKind
@@ -33,7 +33,7 @@ def work(
         rule_cases.synchronize()  # no case is to blame for a GPU that cannot be used
     if written.machine not in ({}, about):
         raise SystemExit(f"the journals beside {journals.recording} are of another machine")
-    names = [name for name in op_cases.operators() if only in name]
+    names = [name for name in rule_cases.names(kinds) if only in name]
     with journals.noting(number) as note:
         note(machine=about)
         if again and not recorded(again, written, journals.virtual, note, kinds):
@@ -78,7 +78,7 @@ def machine() -> VirtualMachine:
     return VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise")
 
 
-def run_virtual(virtual: Any, case: rule_cases.Case, call: op_cases.Call) -> dict[str, Any]:
+def run_virtual(virtual: Any, case: rule_cases.Case, call: rule_cases.AnyCall) -> dict[str, Any]:
     """What comes of a case on a virtual machine, a kernel that checks nothing included: on a GPU a fault or
     wrong results, here an event that raised nothing.
     """

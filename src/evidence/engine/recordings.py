@@ -22,6 +22,14 @@ KINDS = ("call", "in-place", "out", "alone")
 """In `alone` it is the argument that is on the GPU, and everything else on the CPU."""
 META = "meta"
 """The kind with the argument on the meta device, as a weight is that nobody has loaded."""
+GRADIENT, GRADIENT_META = "gradient", "gradient-meta"
+"""All arguments are on the GPU, and what `backward` is given for the result is elsewhere."""
+MODULE, MODULE_META, OPTIMIZER = "module", "module-meta", "optimizer"
+"""One tensor of a module, or of what an optimizer keeps, is elsewhere."""
+STATEMENT = "statement"
+"""A statement with tensors of both devices, as it is."""
+ASKED = (META, GRADIENT, GRADIENT_META, MODULE, MODULE_META, OPTIMIZER, STATEMENT)
+"""Kinds that are recorded only where they are named."""
 
 
 @dataclass

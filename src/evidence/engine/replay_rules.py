@@ -32,9 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--rows", action="store_true", help="count operators by where their row comes from, and stop"
     )
     options = parser.parse_args(arguments)
-    from evidence.engine import op_cases, recordings, replays
+    from evidence.engine import recordings, replays, rule_cases
 
-    names = [name for name in op_cases.operators() if options.only in name][:: options.every]
+    kinds = recordings.KINDS if options.rows else (*recordings.KINDS, *recordings.ASKED)
+    names = [name for name in rule_cases.names(kinds) if options.only in name][:: options.every]
     if options.rows:
         counts = replays.rows_consulted(names)
         print(

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evidence.engine import op_cases, rule_cases
+from evidence.engine import op_cases, rule_cases, statement_cases
 from evidence.engine.recording_worker import machine, run_virtual
-from evidence.engine.recordings import KINDS, META, Recording
+from evidence.engine.recordings import ASKED, KINDS, Recording
 from evidence.places import ROOT
 
 RECORDINGS = ROOT / "measurements" / "rules"
@@ -62,11 +62,13 @@ def told(result: dict[str, Any]) -> str:
     return f"{result['outcome']} {result['type']}: {result['message']}"
 
 
-FAMILIES = ("nn.functional", "linalg", "fft", "special", "masked")
+FAMILIES = ("nn.functional", "nn", "optim", "linalg", "fft", "special", "masked")
 
 
 def family_of(name: str) -> str:
-    """The module that a function lives in; what is in none of them is `torch`."""
+    """The module that a function lives in; what is in none of them is `torch`, or a statement."""
+    if name in statement_cases.statements():
+        return "statements"
     return next((family for family in FAMILIES if name.startswith(f"{family}.")), "torch")
 
 
@@ -93,7 +95,7 @@ def replay(name: str, recorded: Recording | None = None) -> dict[str, dict[str, 
     found: dict[str, dict[str, Any]] = {}
     todo = [
         (case, call)
-        for case, call in rule_cases.cases(name, KINDS if recorded is None else (*KINDS, META))
+        for case, call in rule_cases.cases(name, KINDS if recorded is None else (*KINDS, *ASKED))
         if recorded is None
         or (case.key in recorded.results and recorded.samples.get(case.sample_key) == rule_cases.digest(call))
     ]
@@ -120,7 +122,7 @@ def compare(recorded: Recording | None, names: list[str], only: str = "") -> Com
                 found.other_sample[name] += 1
             elif real[key]["outcome"] != "skip":
                 found.families[family_of(name)].add(key, real[key], ours[key])
-    for name in by_operator.keys() - op_cases.operators().keys():
+    for name in by_operator.keys() - {*rule_cases.names((*KINDS, *ASKED))}:
         if only in name:
             found.unknown[name] = len(by_operator[name])
     return found

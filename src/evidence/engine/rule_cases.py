@@ -1,4 +1,4 @@
-"""Cases of torch's operator database with one argument elsewhere.
+"""Cases of torch's databases of operators, modules and optimizers with one tensor elsewhere.
 
 They are what the recorder records and the replay replays.
 
@@ -16,14 +16,20 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from evidence.engine import op_cases
-from evidence.engine.recordings import KINDS, META
+from evidence.engine import layer_cases, op_cases, statement_cases
+from evidence.engine.layer_cases import ModuleCall, OptimizerCall
+from evidence.engine.recordings import GRADIENT, GRADIENT_META, KINDS, META, MODULE_META, STATEMENT
+from evidence.engine.statement_cases import StatementCall
 
 SAMPLES = 20
 """Samples looked at per operator; see `chosen`."""
 KINDS_OF_SAMPLES, OTHER_SAMPLES = 4, 4
 OUT = -1
-"""The position of an `out=` argument."""
+"""The position of an `out=` argument, or of the gradient that `backward` is given."""
+ON_META = (META, GRADIENT_META, MODULE_META)
+"""Kinds whose tensor is on the meta device, not on the CPU."""
+
+AnyCall = op_cases.Call | ModuleCall | OptimizerCall | StatementCall
 
 Result = dict[str, Any]
 
@@ -74,15 +80,41 @@ def chosen(op: Any) -> dict[int, op_cases.Call]:
     return {number: worth[number] for number in (*first, *others[::apart][:OTHER_SAMPLES])}
 
 
-def cases(name: str, kinds: Sequence[str] = KINDS) -> Iterator[tuple[Case, op_cases.Call]]:
-    """Every case of an operator with the call that it changes."""
+def names(kinds: Sequence[str]) -> list[str]:
+    """Operators, modules, optimizers and statements of which there are such cases."""
+    found = list(op_cases.operators()) if {*kinds} & {*KINDS, META, GRADIENT, GRADIENT_META} else []
+    found += [name for name in layer_cases.layers() if {*kinds} & {*layer_cases.kinds_of(name)}]
+    return found + (list(statement_cases.statements()) if STATEMENT in kinds else [])
+
+
+def cases(name: str, kinds: Sequence[str] = KINDS) -> Iterator[tuple[Case, AnyCall]]:
+    """Every case of an operator, a module, an optimizer or a statement, with the call that it changes."""
+    if statement := statement_cases.statements().get(name):
+        if STATEMENT in kinds:
+            yield Case(name, STATEMENT, 0, 0, False), statement
+        return
+    if name in layer_cases.layers():
+        asked = [kind for kind in layer_cases.kinds_of(name) if kind in kinds]
+        for number, each in layer_cases.samples(name).items() if asked else ():
+            for kind in asked:
+                for position in each.positions():
+                    yield Case(name, kind, number, position, False), each
+    else:
+        yield from _operator_cases(name, kinds)
+
+
+def _operator_cases(name: str, kinds: Sequence[str]) -> Iterator[tuple[Case, op_cases.Call]]:
     op = op_cases.operators()[name]
     for number, call in chosen(op).items():
         tensors = call.tensors()
         for kind in kinds:
+            if kind in (GRADIENT, GRADIENT_META):
+                if op.supports_autograd and op_cases.dtype_for(op) is torch.float32:
+                    yield Case(name, kind, number, OUT, False), call
+                continue
             if (kind == "in-place" and op.inplace_variant is None) or (kind == "out" and not op.supports_out):
                 continue
-            if kind == "alone" and len(tensors) < 3:
+            if (kind == "alone" and len(tensors) < 3) or kind not in (*KINDS, META):
                 continue
             positions = [OUT] if kind == "out" else range(len(tensors)) if len(tensors) > 1 else []
             for position in positions:
@@ -96,21 +128,22 @@ def cases(name: str, kinds: Sequence[str] = KINDS) -> Iterator[tuple[Case, op_ca
                     yield Case(name, kind, number, position, True), call
 
 
-def digest(call: op_cases.Call) -> str:
+def digest(call: AnyCall) -> str:
     """The tensors of a sample in short: `float32[5, 3] int64[3]`."""
     return " ".join(
         f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}" for tensor in call.tensors()
     )
 
 
-def run(case: Case, call: op_cases.Call, other: str = "cpu", gpu: str = "cuda:0") -> Result:
+def run(case: Case, call: AnyCall, other: str = "cpu", gpu: str = "cuda:0") -> Result:
     """What comes of a case here: `skip` when it does not run with all arguments on the GPU either; `fatal`
     tells a lost context.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            _call(case, call, gpu, gpu)
+            if case.kind != STATEMENT:  # some run on no single device
+                _call(case, call, gpu, gpu)
             synchronize()
         except Exception as error:
             return {
@@ -132,15 +165,23 @@ def run(case: Case, call: op_cases.Call, other: str = "cpu", gpu: str = "cuda:0"
             }
         return {
             "outcome": "ok",
-            "devices": [str(leaf.device) for leaf in results if isinstance(leaf, torch.Tensor)],
+            "devices": [
+                str(leaf.device) if isinstance(leaf, torch.Tensor) else leaf
+                for leaf in results
+                if isinstance(leaf, torch.Tensor) or case.kind == STATEMENT
+            ],
         }
 
 
-def _call(case: Case, call: op_cases.Call, gpu: str, other: str) -> list[Any]:
+def _call(case: Case, call: AnyCall, gpu: str, other: str) -> list[Any]:
     if case.kind == "alone":
         gpu, other = other, gpu
-    if case.kind == META and other != gpu:
+    if case.kind in ON_META and other != gpu:
         other = META
+    if not isinstance(call, op_cases.Call):
+        return call.displaced(case.position, gpu, other)
+    if case.kind in (GRADIENT, GRADIENT_META):
+        return _gradients(call, gpu, other)
     flat, spec = tree_flatten(op_cases.placed(op_cases.copied((call.args, call.kwargs)), gpu))
     if case.position != OUT:
         where = [i for i, leaf in enumerate(flat) if isinstance(leaf, torch.Tensor)][case.position]
@@ -158,6 +199,24 @@ def _call(case: Case, call: op_cases.Call, gpu: str, other: str) -> list[Any]:
         else:
             kwargs["out"] = tuple(torch.empty_like(each.detach(), device=other) for each in plain)
     return op_cases.leaves(function(*args, **kwargs))
+
+
+def _gradients(call: op_cases.Call, gpu: str, other: str) -> list[Any]:
+    """Gradients of all inputs on the GPU, with that of the first result elsewhere."""
+    args, kwargs = op_cases.placed(op_cases.copied((call.args, call.kwargs)), gpu)
+    inputs = [
+        leaf.requires_grad_()
+        for leaf in tree_flatten((args, kwargs))[0]
+        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
+    ]
+    torch.manual_seed(0)
+    result = next(
+        leaf
+        for leaf in op_cases.leaves(call.differentiable(call.function(*args, **kwargs)))
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+    )
+    gradient = torch.ones_like(result.detach()).to(other)
+    return list(torch.autograd.grad(result, inputs, gradient, allow_unused=True))
 
 
 def synchronize() -> None:
