@@ -127,7 +127,7 @@ def _step(parameters: Sequence[torch.nn.Parameter], optimizer: Any) -> None:
     for parameter in parameters:
         parameter.grad = torch.ones_like(parameter)
     if isinstance(optimizer, torch.optim.LBFGS):
-        optimizer.step(lambda: (parameters[0] * parameters[0]).sum())
+        optimizer.step((parameters[0] * parameters[0]).sum)
     else:
         optimizer.step()
 
@@ -155,7 +155,7 @@ def layers() -> dict[str, Any]:
     """Every module and optimizer by name. Lazy modules have no weights yet; SparseAdam takes other
     gradients.
     """
-    found = {info.name: info for info in module_db if not info.name.startswith("nn.Lazy")}
+    found: dict[str, Any] = {info.name: info for info in module_db if not info.name.startswith("nn.Lazy")}
     return found | {
         f"optim.{info.optim_cls.__name__}": info for info in optim_db if not info.only_supports_sparse_grads
     }
@@ -167,16 +167,16 @@ def kinds_of(name: str) -> tuple[str, ...]:
 
 
 def samples(name: str) -> dict[int, ModuleCall | OptimizerCall]:
-    """Some samples by number: the first with each number of tensors, and then others apart from each other."""
+    """Some samples by number: the first with each number of tensors, and then others in between."""
     info = layers()[name]
-    every = list(_optimizers(info) if name.startswith("optim.") else _modules(info))
+    if name.startswith("optim."):
+        return dict(enumerate(_optimizers(info)))
+    every = list(_modules(info))
     first: dict[int, int] = {}
     for number, call in enumerate(every):
         first.setdefault(len(call.tensors()), number)
     few = list(first.values())[:SAMPLES]
     rest = [number for number in range(len(every)) if number not in few]
-    if name.startswith("optim."):
-        return dict(enumerate(every))
     return {number: every[number] for number in (*few, *rest[:: max(1, len(rest) // SAMPLES)][:SAMPLES])}
 
 

@@ -6,7 +6,7 @@ Needs: an NVIDIA GPU (none with `--self-check`), torch 2.11 or newer, numpy, exp
     python -m evidence record-rules RECORDING.json.gz [--only TEXT] [--minutes N] [--jobs N]
     python -m evidence record-rules RECORDING.json.gz --self-check      # on a virtual machine
     python -m evidence record-rules RECORDING.json.gz --kinds meta      # the argument on the meta device
-    python -m evidence record-rules RECORDING.json.gz --kinds gradient gradient-meta module module-meta optimizer
+    python -m evidence record-rules RECORDING.json.gz --kinds module optimizer statement
     python -m evidence record-rules RECORDING.json.gz --pack            # of the journals that there are
 
 Every entry of torch's operator database is run, with each tensor argument (members of lists too) on the CPU

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evidence.engine import op_cases, rule_cases, statement_cases
+from evidence.engine import rule_cases, statement_cases
 from evidence.engine.recording_worker import machine, run_virtual
 from evidence.engine.recordings import ASKED, KINDS, Recording
 from evidence.places import ROOT

@@ -1,4 +1,4 @@
-"""Cases out of `statements.txt`: what scripts write beside operators, with tensors of the GPU and of the host."""
+"""Cases out of `statements.txt`: what scripts write beside operators, with tensors of GPU and host."""
 
 from __future__ import annotations
 
