@@ -117,7 +117,8 @@ class OptimizerCall:
         made = [torch.nn.Parameter(torch.randn(4, 3).to(device)) for _ in range(2)]
         options = copy.deepcopy(self.options)
         if device == "cpu":
-            options.pop("capturable", None)  # for GPUs alone
+            for way in ("capturable", "foreach", "fused"):  # not there for all options
+                options.pop(way, None)
         optimizer = self.kind(made, **options)
         _step(made, optimizer)
         return made, optimizer
@@ -156,9 +157,11 @@ def layers() -> dict[str, Any]:
     gradients.
     """
     found: dict[str, Any] = {info.name: info for info in module_db if not info.name.startswith("nn.Lazy")}
-    return found | {
-        f"optim.{info.optim_cls.__name__}": info for info in optim_db if not info.only_supports_sparse_grads
-    }
+    for optimizer in optim_db:
+        if not optimizer.only_supports_sparse_grads:
+            kind: Any = optimizer.optim_cls
+            found[f"optim.{kind.__name__}"] = optimizer
+    return found
 
 
 def kinds_of(name: str) -> tuple[str, ...]:
