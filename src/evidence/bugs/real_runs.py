@@ -38,7 +38,6 @@ from evidence.commands import command_parser
 from evidence.environments import overlays
 from evidence.places import ROOT
 from evidence.zoo.zoo import OFFLINE, ONE_THREAD, cases, environment_with
-from samedevice.events import RAISES_NOTHING
 
 RECORDINGS = ROOT / "measurements" / "programs"
 _SECOND_GPU = re.compile(r"""cuda:[1-9]|["']cuda["'], *[1-9]|set_device\([1-9]|\.cuda\([1-9]""")
@@ -160,6 +159,7 @@ def said(document: Mapping[str, Any], script: str) -> dict[str, Any]:
         "code": first and first["code"],
         "cause": first and first["cause"],
         "message": first and first["message"],
+        "silent_result": first and first["silent_result"],
         "at": first and first["at"] and [_tail(first["at"]["file"], script), first["at"]["line"]],
         "changed": bool(fixing.get("changed")),
         "left": fixing.get("left"),
@@ -242,7 +242,7 @@ def verdict(row: Mapping[str, Any]) -> str:
     if real["status"] is None:
         return "took too long"
     if real["status"] == 0:
-        if RAISES_NOTHING in (virtual["message"] or ""):
+        if virtual["silent_result"] is not None:
             return "raises nothing, as told"
         return "both ran" if not virtual["findings"] else "the GPU ran it, the machine found something"
     if not virtual["findings"]:
