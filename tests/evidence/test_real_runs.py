@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from evidence.bugs import real_runs
+from evidence.bugs.subjects import Subject
 
 MESSAGE = "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
 VIRTUAL = {
@@ -56,7 +57,7 @@ def test_a_program_is_prepared_and_recorded_where_there_is_no_gpu(tmp_path):
         "print(shift(torch.ones(4, device='cuda')).sum())\n"
     )
     folder = tmp_path / "prepared"
-    real_runs.prepare(real_runs.Subject("programs", "table", script, {}), folder)
+    real_runs.prepare(Subject("programs", "table", script, "2x24GB", {}), folder)
     virtual = json.loads((folder / "table" / "virtual.json").read_text())
     assert (virtual["findings"], virtual["changed"], virtual["at"]) == (1, True, ["table.py", 5])
     assert "device=x.device" in (folder / "table" / "with_fixes" / "table.py").read_text()
