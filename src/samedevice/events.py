@@ -26,10 +26,6 @@ def on_accelerator(device: str) -> bool:
     return device.partition(":")[0] not in ("cpu", "meta", "")
 
 
-RAISES_NOTHING = ": it raises nothing, and its result"
-"""In the message of an event where hardware says nothing: an operator with a tensor on meta."""
-
-
 class EventKind(Enum):
     """What happened."""
 
@@ -276,6 +272,9 @@ class DeviceMemory:
     total: int
 
 
+SilentResult = Literal["unfilled", "meta"]
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One thing that real hardware would refuse."""
@@ -335,6 +334,10 @@ class Event:
     """
     needed_on: str | None = None
     """The device of what the result met later on, where it was not there; None where nothing tells."""
+    silent_result: SilentResult | None = None
+    """What an operator that met a tensor on meta gives on real hardware where that raises nothing: memory
+    that nobody filled, or a tensor on meta. None where it raises, and for other kinds.
+    """
     also: tuple[Event, ...] = ()
     """The same operator in other expressions of the same statement; at most `EXPRESSIONS_LIMIT`."""
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar, get_args
 
-from samedevice.events import DeviceMemory, Operand, Place, Written
+from samedevice.events import DeviceMemory, Operand, Place, SilentResult, Written
 from samedevice.messages import Phrase
 
 SCHEMA = 1
@@ -97,6 +97,10 @@ class Finding(Generic[Text_co]):
     """Where the operands of the failing statement come from, as its source says, where that is at hand."""
     ask: Text_co | None = None
     """The one command that would decide what could not be told; None where nothing is open."""
+    silent_result: SilentResult | None = None
+    """What an operator that met a tensor on meta gives where real hardware raises nothing: memory that nobody
+    filled, or a tensor on meta; None for every other finding.
+    """
 
     def as_json(self: Finding[str]) -> dict[str, Any]:
         """The finding as the contract's JSON object; what is not known is null."""

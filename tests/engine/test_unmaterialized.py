@@ -61,12 +61,15 @@ def test_what_raises_nothing_is_told(machine):
     x, weight = torch.ones(6, 8, device=GPU), torch.empty(32, 8, device="meta")
     assert functional.linear(x, weight).device == torch.device(GPU)
     functional.embedding(torch.arange(3, device=GPU), weight)
-    assert [(event.kind, event.message) for event in machine.events] == [
+    x + weight[:6]
+    assert [(event.kind, event.silent_result, event.message) for event in machine.events] == [
         (
             EventKind.UNMATERIALIZED,
+            "unfilled",
             "mm: it raises nothing, and its result on cuda:0 is memory that nobody filled",
         ),
-        (EventKind.UNMATERIALIZED, "embedding: it raises nothing, and its result is on meta"),
+        (EventKind.UNMATERIALIZED, "meta", "embedding: it raises nothing, and its result is on meta"),
+        (EventKind.UNMATERIALIZED, None, "Tensor on device meta is not on the expected device cuda:0!"),
     ]
 
 

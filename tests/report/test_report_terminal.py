@@ -178,6 +178,15 @@ def test_index_has_its_own_reason():
     assert "  why      the index may be on the cpu or with the indexed tensor, not on another GPU\n" in text
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("unfilled", "the result is memory that nobody filled"), ("meta", "the result is on meta")],
+)
+def test_what_raises_nothing_has_its_own_reason(given, said):
+    text = " ".join(finding_text(finding(code="SD102", silent_result=given)).split())
+    assert f"why real hardware raises nothing here: no kernel runs, and {said}" in text
+
+
 def test_text_of_the_script_is_never_markup_or_control():
     evil = "[bold]x[/bold] :smile: [link=http://x]y[/] \x1b[31mred\x07\ttab"
     text = finding_text(finding(at=Place("[red]a.py", 1, "[f]", evil), notes=(evil,)))

@@ -29,16 +29,14 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evidence.bugs.programs import PROGRAMS
+from evidence.bugs.subjects import NO_REPORT, Subject, released, reported, small
 from evidence.commands import command_parser
 from evidence.environments import overlays
 from evidence.places import ROOT
-from evidence.zoo.zoo import OFFLINE, ONE_THREAD, cases, environment_with
-from samedevice.events import RAISES_NOTHING
+from evidence.zoo.zoo import OFFLINE, ONE_THREAD, cases
 
 RECORDINGS = ROOT / "measurements" / "programs"
 _SECOND_GPU = re.compile(r"""cuda:[1-9]|["']cuda["'], *[1-9]|set_device\([1-9]|\.cuda\([1-9]""")
@@ -55,27 +53,10 @@ _LARGEST = 16_000_000
 """Bytes of sources that the overlays of a case may have to travel."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A program with a bug, and the package versions that it runs with."""
-
-    group: str
-    name: str
-    script: Path
-    pins: Mapping[str, str]
-
-
 def subjects(every: int) -> list[Subject]:
     """Those that one GPU is enough for."""
-    found = [
-        Subject("zoo", case.id, case.script, case.pins["bad"])
-        for case in cases()
-        if "cuda:1" not in case.expect["devices"]
-    ]
-    found += [
-        Subject("programs", script.stem, script, {})
-        for script in sorted((PROGRAMS / "seen").glob("*.py"))[::every]
-    ]
+    found = [released(case) for case in cases() if "cuda:1" not in case.expect["devices"]]
+    found += small()[::every]
     return [each for each in found if not _SECOND_GPU.search(each.script.read_text("utf-8"))]
 
 
@@ -94,21 +75,9 @@ def prepare(subject: Subject, folder: Path) -> None:
     if sum(file.stat().st_size for each in carried for file in each.rglob("*.py")) > _LARGEST:
         return
     with tempfile.TemporaryDirectory(prefix="samedevice-real-") as scratch:
-        script, report = Path(scratch) / subject.script.name, Path(scratch) / "report.json"
-        script.write_bytes(subject.script.read_bytes())
-        words = ["run", "--machine", "1x80GB", "--fix", "--json", str(report), str(script)]
         try:
-            subprocess.run(
-                [sys.executable, "-m", "samedevice", *words],
-                cwd=scratch,
-                env=environment_with(subject.pins),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-                timeout=_LIMIT,
-            )
-            document = json.loads(report.read_text("utf-8"))
-        except (subprocess.TimeoutExpired, OSError, ValueError) as error:
+            script, document = reported(subject, "1x80GB", "--fix", Path(scratch), _LIMIT)
+        except NO_REPORT as error:
             print(f"{subject.name}: {type(error).__name__}", flush=True)
             return
         shutil.rmtree(own, ignore_errors=True)
@@ -160,6 +129,7 @@ def said(document: Mapping[str, Any], script: str) -> dict[str, Any]:
         "code": first and first["code"],
         "cause": first and first["cause"],
         "message": first and first["message"],
+        "silent_result": first and first["silent_result"],
         "at": first and first["at"] and [_tail(first["at"]["file"], script), first["at"]["line"]],
         "changed": bool(fixing.get("changed")),
         "left": fixing.get("left"),
@@ -242,7 +212,7 @@ def verdict(row: Mapping[str, Any]) -> str:
     if real["status"] is None:
         return "took too long"
     if real["status"] == 0:
-        if RAISES_NOTHING in (virtual["message"] or ""):
+        if virtual["silent_result"] is not None:
             return "raises nothing, as told"
         return "both ran" if not virtual["findings"] else "the GPU ran it, the machine found something"
     if not virtual["findings"]:

@@ -19,9 +19,7 @@ Exit status 1 when a change that was kept has a literal, or fewer than two in th
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,28 +28,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from evidence.bugs.programs import PROGRAMS
+from evidence.bugs.subjects import NO_REPORT, Subject, released, reported, small
 from evidence.commands import command_parser
 from evidence.environments import overlays
-from evidence.places import SOURCES
-from evidence.zoo.zoo import ONE_THREAD, cases
-from evidence.zoo.zoo import environment as environment_of
+from evidence.zoo.zoo import cases
 
 _LITERAL = re.compile(r"""["'](?:cpu|cuda(?::\d+)?)["']|\.cuda\(|\.cpu\(""")
 _ENOUGH = 2 / 3
 _LIMIT = 1800.0
 """Seconds for a case with all its runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A program with a bug, and what it runs in."""
-
-    group: str
-    name: str
-    script: Path
-    machine: str
-    environment: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,37 +60,18 @@ class Outcome:
 
 def subjects(names: Sequence[str]) -> list[Subject]:
     """The cases of the zoo with their bad versions, and the small programs."""
-    chosen = [case for case in cases() if not names or case.id in names]
-    overlays.ensure_all(case.pins["bad"] for case in chosen)
-    found = []
-    for case in chosen:
-        found.append(Subject("zoo", case.id, case.script, case.machine, environment_of(case, "bad")))
-    for script in sorted((PROGRAMS / "seen").glob("*.py")):
-        if not names or script.stem in names:
-            environment = {**os.environ, **ONE_THREAD}
-            environment["PYTHONPATH"] = os.pathsep.join([str(SOURCES), environment.get("PYTHONPATH", "")])
-            found.append(Subject("programs", script.stem, script, "2x24GB", environment))
-    return found
+    everything = [*map(released, cases()), *small()]
+    chosen = [subject for subject in everything if not names or subject.name in names]
+    overlays.ensure_all(subject.pins for subject in chosen)
+    return chosen
 
 
 def outcome(subject: Subject) -> Outcome:
     """Run one program with trials of its fixes."""
     with tempfile.TemporaryDirectory(prefix="samedevice-fixes-") as folder:
-        script, report = Path(folder) / subject.script.name, Path(folder) / "report.json"
-        script.write_bytes(subject.script.read_bytes())
-        words = [sys.executable, "-m", "samedevice", "run", "--machine", subject.machine, "--try-fixes"]
         try:
-            subprocess.run(
-                [*words, "--json", str(report), str(script)],
-                cwd=folder,
-                env=dict(subject.environment),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-                timeout=_LIMIT,
-            )
-            document = json.loads(report.read_text("utf-8"))
-        except (subprocess.TimeoutExpired, OSError, ValueError):
+            script, document = reported(subject, subject.machine, "--try-fixes", Path(folder), _LIMIT)
+        except NO_REPORT:
             return Outcome(subject.group, subject.name, 0, 0, 0, 0, 0, 0)
         return _read(subject, document, str(script))
 

@@ -82,6 +82,7 @@ def judge(
         versions=event.versions,
         ranks=tuple(ranks),
         stack=_from_project(event.stack),
+        silent_result=event.silent_result,
     )
 
 

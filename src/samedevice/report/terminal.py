@@ -20,7 +20,7 @@ from rich.text import Text
 
 from samedevice import diagnosis, rulebook
 from samedevice.device_rules import of_another_library, on_host
-from samedevice.events import RAISES_NOTHING, Decision, DeviceMemory, EventKind, Operand, Place
+from samedevice.events import Decision, DeviceMemory, EventKind, Operand, Place
 from samedevice.findings import Confidence, Detail, Finding, Fix, Safety, Status
 from samedevice.messages import SOURCE, Bytes, Language, Phrase, Several, Value, catalogue, short_operator
 from samedevice.report._links import link_of, takes_links
@@ -467,9 +467,8 @@ def _why_refused(finding: Finding[str | Phrase]) -> Phrase | None:
     if rule.kind is EventKind.MISMATCH and (read := on_host(finding.op or "")):
         named = Several(tuple(each.name for each in finding.operands if each.name in read))
         return Phrase("why.read-on-host", op=short_operator(finding.op or ""), names=named)
-    if rule.kind is EventKind.UNMATERIALIZED and RAISES_NOTHING in (finding.message or ""):
-        on_meta = (finding.message or "").endswith("on meta")
-        return Phrase("why.meta-result") if on_meta else Phrase("why.meta-unfilled")
+    if finding.silent_result is not None:
+        return Phrase("why.meta-result" if finding.silent_result == "meta" else "why.meta-unfilled")
     if rule.kind is EventKind.UNCHECKED and of_another_library(finding.op or ""):
         return Phrase("why.library-operator")
     if rule.kind is EventKind.COLLECTIVE and finding.message is None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import torch
 
-from samedevice.device_rules import lacking, nondeterministic, only_on_cpu
+from samedevice.device_rules import TYPE_NAMES, lacking, nondeterministic, only_on_cpu
 from samedevice.runtime.engine.determinism import check_determinism
 from samedevice.runtime.state import Call, Operator
 
@@ -56,16 +56,8 @@ def _check_type(call: Call) -> None:
         raise NotImplementedError(f"\"{row.kernel}\" not implemented for '{word}'")
 
 
-_WORDS = {
-    torch.uint8: "Byte",
-    torch.int8: "Char",
-    torch.int16: "Short",
-    torch.int32: "Int",
-    torch.int64: "Long",
-    torch.float16: "Half",
-    torch.bfloat16: "BFloat16",
-}
-"""Types as C++ names them."""
+_WORDS = {getattr(torch, name): word for name, word in TYPE_NAMES.items()}
+"""Types as C++ names them; by the type itself, since every product asks."""
 
 
 def _least_squares(call: Call) -> None:

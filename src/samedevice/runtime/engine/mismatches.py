@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from samedevice.device_rules import Argument, Check, Refusal, Row, judge_devices, row_for
-from samedevice.events import RAISES_NOTHING, EventKind
+from samedevice.events import EventKind
 from samedevice.runtime.engine.composites import Composites
 from samedevice.runtime.engine.crossing import Passing, passing_for
 from samedevice.runtime.engine.draws import draws_nothing
@@ -111,11 +111,12 @@ class Mismatches:
         free = row_for(call.op.name).check is Check.FREE  # may meet any device, and reads shapes perhaps
         if free and (answer is None or answer.error is None):
             return None
-        if answer is not None and (answer.invalid or (answer.to_meta and for_shapes(named, devices))):
+        silent = None if answer is None else answer.silent_result
+        if answer is not None and (answer.invalid or (silent == "meta" and for_shapes(named, devices))):
             return answer.result
         recorder = self._tracker.recorder
         error, message = _told(call.op, answer, devices, home)
-        recorder.unmaterialized(call.op, error, message, named, devices, frame)
+        recorder.unmaterialized(call.op, error, message, named, devices, frame, silent)
         return answer.result if answer is not None and recorder.on_mismatch == "raise" else None
 
     def check_generator(self, call: Call, generator: Any, target: torch.device) -> None:
@@ -258,6 +259,5 @@ def _told(
         return error, str(error)
     if answer.error is not None:
         return answer.error, str(answer.error)
-    if answer.to_meta:
-        return None, f"{op.short}{RAISES_NOTHING} is on meta"
-    return None, f"{op.short}{RAISES_NOTHING} on {home} is memory that nobody filled"
+    where = "is on meta" if answer.silent_result == "meta" else f"on {home} is memory that nobody filled"
+    return None, f"{op.short}: it raises nothing, and its result {where}"

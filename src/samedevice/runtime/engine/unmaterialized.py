@@ -30,6 +30,7 @@ import torch
 from torch._C import DispatchKey
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from samedevice.events import SilentResult
 from samedevice.runtime.state import CPU, META, VALUE_LIMIT, Call, held, operator, tensors_in
 from samedevice.runtime.tracking import replace_tensors, to_meta, to_value, unbacked
 
@@ -51,9 +52,11 @@ class Answer:
     """Whether the call is wrong wherever its tensors are: no finding of devices."""
 
     @property
-    def to_meta(self) -> bool:
-        """Whether nothing was raised and the results are on meta."""
-        return self.error is None and self.result is not None
+    def silent_result(self) -> SilentResult | None:
+        """What the call gives where nothing was raised over devices."""
+        if self.error is not None:
+            return None
+        return "unfilled" if self.result is None else "meta"
 
 
 def asked(call: Call, named: Named, devices: Sequence[torch.device]) -> Answer | None:

@@ -20,6 +20,7 @@ from samedevice.events import (
     Event,
     EventKind,
     Place,
+    SilentResult,
 )
 from samedevice.provenance import FrameFilter, Site
 from samedevice.provenance.surroundings import (
@@ -152,9 +153,14 @@ class Recorder:
         named: Named,
         devices: Sequence[torch.device],
         frame: FrameType,
+        silent_result: SilentResult | None,
     ) -> None:
-        """An operator met a tensor on the meta device; `error` is None where hardware raises nothing."""
-        event = self._note(EventKind.UNMATERIALIZED, op.name, message, named, devices, frame)
+        """An operator met a tensor on the meta device; `error` is None where hardware raises nothing, and
+        `silent_result` is then what it gives.
+        """
+        event = self._note(
+            EventKind.UNMATERIALIZED, op.name, message, named, devices, frame, silent_result=silent_result
+        )
         if self.on_mismatch == "raise" and error is not None:
             raise _as_raised(error, event)
 
@@ -251,6 +257,7 @@ class Recorder:
         frame: FrameType,
         memory: Any = None,
         bare: Bare = (),
+        silent_result: SilentResult | None = None,
     ) -> Event:
         site = self.filter.site(frame)
         quick = (kind, op, site)
@@ -260,7 +267,7 @@ class Recorder:
             index is None or self.on_mismatch == "raise"
         ):  # an error carries its own event, also the second time
             event = event_at(frame, self.filter, kind, op, message, named, devices, bare)
-            event = replace(event, memory=memory or {})
+            event = replace(event, memory=memory or {}, silent_result=silent_result)
         if index is None:
             assert event is not None
             # One statement may be reached through several instructions (a loop body that was unrolled, say).
