@@ -97,7 +97,10 @@ def replay(name: str, recorded: Recording | None = None) -> dict[str, dict[str, 
         (case, call)
         for case, call in rule_cases.cases(name, KINDS if recorded is None else (*KINDS, *ASKED))
         if recorded is None
-        or (case.key in recorded.results and recorded.samples.get(case.sample_key) == rule_cases.digest(call))
+        or (
+            recorded.results.get(case.key, {"outcome": "skip"})["outcome"] != "skip"
+            and recorded.samples.get(case.sample_key) == rule_cases.digest(call)
+        )
     ]
     if not todo:
         return found
