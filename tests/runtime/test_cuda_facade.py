@@ -417,6 +417,12 @@ def test_profilers_find_nothing_and_do_no_harm():
         assert len(profile.key_averages())
 
 
+def test_a_legacy_type_takes_no_tensor_of_the_host():
+    other = r"device=cuda, .*\(got TensorOptions\(dtype=float, device=cpu"
+    with enter(), pytest.raises(TypeError, match=other):
+        torch.cuda.FloatTensor(torch.ones(2))
+
+
 def test_legacy_tensor_types():
     with enter():
         x = torch.cuda.FloatTensor([1.0, 2.0])

@@ -151,3 +151,19 @@ def test_a_gradient_of_another_size_stays_where_it_is():
     parameter.grad = whole[:3].cpu()
     torch.optim.SGD([parameter], 1.0).step()
     assert parameter.tolist() == shard.tolist() == [2] * 3
+
+
+@pytest.mark.virtual(on_mismatch="raise")
+def test_a_gradient_that_was_sent_to_the_host_meets_the_next_one(machine):
+    """`x.grad` is the same object before and after, for Python and for autograd."""
+    x = torch.ones(3, device="cuda", requires_grad=True)
+    x.sum().backward()
+    kept = x.grad
+    x.grad.data = x.grad.data.cpu()
+    assert x.grad is kept
+    assert x.grad.device.type == "cpu"
+    with pytest.raises(RuntimeError, match="found at least two devices, cuda:0 and cpu!"):
+        x.sum().backward()
+    x.grad.data = x.grad.data.cuda()
+    x.sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]

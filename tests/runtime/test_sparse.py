@@ -124,6 +124,44 @@ def test_a_product_with_a_tensor_elsewhere_is_found(machine):
     assert [event.kind.value for event in machine.events] == ["mismatch"]
 
 
+@pytest.mark.virtual(on_mismatch="raise")
+@pytest.mark.parametrize(
+    ("statement", "text"),
+    [
+        ("torch.sparse.mm(on_gpu, dense)", "mat1 is on cuda:1, .* wrapper_SparseCUDA__addmm"),
+        ("torch.sparse.mm(on_host, dense.to(GPU))", "mat1 is on cpu, .* wrapper_SparseCUDA__addmm"),
+        ("on_gpu @ dense", "mat2 is on cpu, .* wrapper_SparseCUDA__mm"),
+        ("on_gpu.to_sparse_csr() @ dense", "mat2 is on cpu, .* wrapper_SparseCsrCUDA__mm"),
+        (
+            "torch.sparse_coo_tensor(torch.tensor([[0], [1]]), torch.ones(1, device=GPU), (3, 3))",
+            "values is on cuda:1, .* wrapper_SparseCUDA___sparse_coo_tensor_with_dims_and_tensors",
+        ),
+        (
+            "torch.sparse_csr_tensor(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1, device=GPU))",
+            "Values and crow_indices need to be on the same device.",
+        ),
+    ],
+)
+def test_each_kernel_for_sparse_tensors_has_words_of_its_own(machine, statement, text):
+    """As an H200 said them (measurements/rules)."""
+    known = {"torch": torch, "GPU": GPU, "dense": torch.ones(3, 2)}
+    known |= {"on_gpu": adjacency(GPU), "on_host": adjacency("cpu")}
+    with pytest.raises(RuntimeError, match=text):
+        eval(statement, known)
+
+
+def test_indices_that_are_no_tensor_are_made_where_the_values_are(machine):
+    made = torch.sparse_coo_tensor([[0, 1], [0, 1]], torch.ones(2, device=GPU))
+    named = torch.sparse_coo_tensor(indices=[[0], [1]], values=torch.ones(1, device=GPU), size=(2, 2))
+    assert made.device == named.device == made._indices().device == GPU
+    assert machine.events == []
+
+
+def test_a_product_that_only_the_cpu_has_is_refused(machine):
+    with pytest.raises(NotImplementedError, match="from the 'SparseCsrCUDA' backend"):
+        torch.sparse.mm(adjacency(GPU).to_sparse_csr(), torch.ones(3, 2, device=GPU), "sum")
+
+
 def test_values_too_large_to_be_known_give_unknown_results(machine):
     count = 1 << 19
     sparse = torch.sparse_coo_tensor(

@@ -122,7 +122,7 @@ def test_an_operator_of_a_library_without_shapes_is_told_how_to_have_them():
         ),
         (
             "hook has changed the type of value (was MetaFloatType got torch.FloatTensor)",
-            "was CUDAFloatType got",
+            "was torch.cuda.FloatTensor got",
         ),
         (
             "cannot pin 'torch.meta.FloatTensor' only dense CPU tensors can be pinned",

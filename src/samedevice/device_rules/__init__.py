@@ -10,11 +10,13 @@ from __future__ import annotations
 from samedevice.device_rules._determinism import nondeterministic
 from samedevice.device_rules._rows import Argument, Check, Demand, Row
 from samedevice.device_rules._table import (
+    lacks_sparse,
     of_another_library,
     on_host,
     only_on_cpu,
     row_for,
     rows_by_hand,
+    sparse_row_for,
     table_of,
 )
 from samedevice.device_rules._types import Lack, lacking
@@ -30,11 +32,13 @@ __all__ = [
     "Row",
     "judge_devices",
     "lacking",
+    "lacks_sparse",
     "nondeterministic",
     "of_another_library",
     "on_host",
     "only_on_cpu",
     "row_for",
     "rows_by_hand",
+    "sparse_row_for",
     "table_of",
 ]

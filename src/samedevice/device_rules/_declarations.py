@@ -41,6 +41,8 @@ class Declaration:
     """
     only_on_cpu: bool
     """Whether the CPU has a kernel, and neither CUDA nor all devices together: CUDA refuses the operator."""
+    keys: frozenset[str]
+    """The dispatch keys that have a kernel of their own."""
     implicit: bool
     """Made of other operators and taken apart by autograd, so that it never reaches a kernel."""
     explicit: bool
@@ -151,6 +153,7 @@ def _read(name: str, signature: str, lines: list[str]) -> Declaration:
         iterator,
         cuda,
         only_on_cpu,
+        frozenset(keys),
         implicit,
         explicit,
         positional,

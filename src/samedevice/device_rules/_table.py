@@ -108,6 +108,36 @@ def only_on_cpu(op: str) -> bool:
     return namespace == "aten" and declared is not None and declared.only_on_cpu
 
 
+@functools.cache
+def sparse_row_for(op: str, key: str) -> Row:
+    """The row of an operator whose sparse tensors take it to another kernel, and that to a wrapper of its own.
+
+    `key` is the dispatch key: `SparseCUDA` (COO) or `SparseCsrCUDA` (compressed rows, columns or blocks).
+    """
+    name = op.partition(".")[2].removesuffix(".default")
+    if name == "_sparse_addmm":  # SparseTensorMath.cpp, _sparse_addmm: calls addmm
+        return replace(
+            sparse_row_for("aten.addmm", key), op=name, names=(("sparse", "mat1"), ("dense", "mat2"))
+        )
+    declared = declarations().get(name)
+    if not op.startswith("aten.") or declared is None or key not in declared.keys or not declared.checked:
+        return row_for(op)
+    base, _, overload = name.partition(".")
+    base += "_out" if declared.outputs else ""
+    method, order = f"wrapper_{key}_{overload}_{base}", declared.outputs + declared.positional
+    return Row(name, Check.WRAPPER, method=method, order=order)
+
+
+@functools.cache
+def lacks_sparse(op: str, key: str) -> bool:
+    """Whether torch declares such a kernel of the CPU and none of CUDA; `op` and `key` as above."""
+    declared = declarations().get(op.partition(".")[2].removesuffix(".default"))
+    if not op.startswith("aten.") or declared is None or key in declared.keys:
+        return False
+    composite = any(each.startswith("Composite") for each in declared.keys)
+    return key.replace("CUDA", "CPU") in declared.keys and not composite
+
+
 _GENERATED_OUTS = ("out", "out0", "out1", "out2", "out3")
 _ELSEWHERE = "Expected out tensor to have device {0}, but got {1} instead"
 """Of a structured kernel and of an out= variant that torchgen makes, when they write their results."""

@@ -65,10 +65,46 @@ _warned: list[bool] = []
 
 
 def _made(args: tuple[Any, ...], dtype: torch.dtype, place: torch.device) -> torch.Tensor:
+    if len(args) == 1 and isinstance(args[0], torch.Tensor):
+        _refuse_another(args[0], dtype, place)
     if len(args) == 1 and not isinstance(args[0], int | torch.Size):
         return torch.as_tensor(args[0], dtype=dtype, device=place)
     size = args[0] if args and isinstance(args[0], torch.Size) else args or (0,)
     return torch.empty(size, dtype=dtype, device=place)
+
+
+def _refuse_another(given: torch.Tensor, dtype: torch.dtype, place: torch.device) -> None:
+    """These constructors copy no tensor of another type or kind of device.
+
+    Source: torch/csrc/utils/tensor_new.cpp, legacy_tensor_generic_ctor_new: check_legacy_ctor_device and the
+    comparison of options; `TensorOptions` print themselves in c10/core/TensorOptions.cpp.
+    """
+    if given.dtype == dtype and given.device.type == place.type:
+        return
+    rest = (
+        "layout=Strided, requires_grad=false (default), pinned_memory=false (default), "
+        "memory_format=(nullopt))"
+    )
+    wanted, got = (_C_TYPES.get(each, str(each).removeprefix("torch.")) for each in (dtype, given.dtype))
+    raise TypeError(
+        f"expected TensorOptions(dtype={wanted}, device={place.type}, {rest} "
+        f"(got TensorOptions(dtype={got}, device={given.device}, {rest})"
+    )
+
+
+_C_TYPES = {
+    torch.float32: "float",
+    torch.float64: "double",
+    torch.float16: "c10::Half",
+    torch.bfloat16: "c10::BFloat16",
+    torch.int64: "long int",
+    torch.int32: "int",
+    torch.int16: "short",
+    torch.int8: "signed char",
+    torch.uint8: "unsigned char",
+    torch.bool: "bool",
+}
+"""What C++ prints for a type."""
 
 
 LEGACY_TENSORS: dict[str, type] = {

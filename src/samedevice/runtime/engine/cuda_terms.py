@@ -36,12 +36,12 @@ def cuda_terms(op: Operator) -> Terms | None:
     return _TERMS.get(op.name)
 
 
-def refuse(call: Call) -> None:
+def refuse(call: Call, backend: str = "CUDA") -> None:
     """The dispatcher finds no kernel for a tensor on a GPU, before anybody compares devices."""
     name = call.op.func.name().removesuffix(".default")
     # c10/core/impl: OperatorEntry::reportError; what it lists after this differs between builds.
     raise NotImplementedError(
-        f"Could not run '{name}' with arguments from the 'CUDA' backend. This could be because the operator "
+        f"Could not run '{name}' with arguments from the '{backend}' backend. This could be because the operator "
         "doesn't exist for this backend, or was omitted during the selective/custom build process (if using "
         "custom build). If you are a Facebook employee using PyTorch on mobile, please visit "
         "https://fburl.com/ptmnbugs for possible resolutions."

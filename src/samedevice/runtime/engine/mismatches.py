@@ -14,7 +14,15 @@ from typing import Any
 
 import torch
 
-from samedevice.device_rules import Argument, Check, Refusal, Row, judge_devices, row_for
+from samedevice.device_rules import (
+    Argument,
+    Check,
+    Refusal,
+    Row,
+    judge_devices,
+    row_for,
+    sparse_row_for,
+)
 from samedevice.events import EventKind
 from samedevice.runtime.engine.composites import Composites
 from samedevice.runtime.engine.crossing import Passing, passing_for
@@ -62,8 +70,9 @@ class Mismatches:
         self._overwritten: list[tuple[weakref.ref[torch.Tensor], Any, torch.device]] = []
         """See Note [Host memory that took a GPU's values]."""
 
-    def resolve(self, call: Call) -> Call:
-        """The same call with all its tensors on one device.
+    def resolve(self, call: Call, key: str | None = None) -> Call:
+        """The same call with all its tensors on one device; `key` is that of what it makes, where it is
+        sparse.
 
         Raises as CUDA does when the machine was asked to.
         """
@@ -72,7 +81,7 @@ class Mismatches:
         named = op.named(call.args, call.kwargs)
         self._composites.claim(named, frame)
         devices = [device_of(tensor) for _, tensor, _ in named]
-        row = row_for(op.name)
+        row = row_of(op, named, key)
         home = _home(op, row, named, devices)
         given = None
         if any(device.type == "meta" for device in devices):
@@ -223,6 +232,20 @@ def refusal(row: Row, named: Named, devices: Sequence[torch.device]) -> Refusal 
         for (name, tensor, written), device in zip(named, devices, strict=True)
     ]
     return judge_devices(row, arguments, RELEASE)
+
+
+def row_of(op: Operator, named: Named, key: str | None = None) -> Row:
+    """The row of an operator, or of its kernel for sparse tensors."""
+    if key is None:
+        key = next((key for _, tensor, _ in named if (key := sparse_key(tensor)) is not None), None)
+    return row_for(op.name) if key is None else sparse_row_for(op.name, key)
+
+
+def sparse_key(tensor: Tensor) -> str | None:
+    """The dispatch key of a sparse tensor on a GPU."""
+    if tensor.layout is torch.strided:
+        return None
+    return "SparseCUDA" if tensor.layout is torch.sparse_coo else "SparseCsrCUDA"
 
 
 def _home(

@@ -10,9 +10,12 @@ from typing import Any
 
 import torch
 
+from samedevice.device_rules import lacks_sparse
 from samedevice.errors import UnsupportedFeatureError
+from samedevice.events import EventKind
 from samedevice.runtime.engine.calculation import Calculation
-from samedevice.runtime.engine.mismatches import Mismatches
+from samedevice.runtime.engine.cuda_terms import refuse
+from samedevice.runtime.engine.mismatches import Mismatches, sparse_key
 from samedevice.runtime.state import (
     CPU,
     MAKES_OF_PARTS,
@@ -22,6 +25,8 @@ from samedevice.runtime.state import (
     Form,
     Memory,
     Operator,
+    caller,
+    device_of,
     memory_of,
     of_parts,
     tensors_in,
@@ -46,21 +51,38 @@ class Sparse:
         if not any(record.__class__ is Memory and record.virtual for record in records):
             return NotImplemented
         call = Call(op, args, kwargs, tensors, records)
+        if op.func is not MAKES_OF_PARTS[0]:
+            self._compare_parts(call)
         if (
             len({str(record.device) for record in records if record.__class__ is Memory}) > 1
             or None in records
         ):
-            call = self._mismatches.resolve(call)
+            call = self._mismatches.resolve(call, "SparseCUDA")
         if op.func is MAKES_OF_PARTS[-1]:  # the size follows from the indices
             host = op.func(*[to_value(value) for value in call.args], **{**call.kwargs, "device": CPU})
             return of_parts(call.args, host)
         return op.func(*call.args, **{**call.kwargs, "device": META})
+
+    def _compare_parts(self, call: Call) -> None:
+        """A compressed tensor wants its parts together: SparseCsrTensorImpl.cpp, set_member_tensors."""
+        devices = [device_of(tensor) for tensor in call.tensors]
+        for place, name in enumerate(_indices_of(call)):
+            if devices[place] != devices[-1]:
+                named = call.op.named(call.args, call.kwargs)
+                text = f"Values and {name} need to be on the same device."
+                kind = EventKind.MISMATCH
+                self._tracker.recorder.refused(kind, call.op.name, text, named, devices, caller())
+                return
 
     def run(self, call: Call, *, mixed: bool) -> Any:
         """An operator with a sparse tensor among its arguments."""
         op = call.op
         if op.short in READS_PARTS:
             return op.func(*call.args, **call.kwargs)
+        if call.target.type == "cuda":
+            key = next((key for tensor in call.tensors if (key := sparse_key(tensor)) is not None), None)
+            if key is not None and lacks_sparse(op.name, key):
+                refuse(call, key)
         if mixed:
             target = call.target
             call = self._mismatches.resolve(call)
@@ -100,6 +122,12 @@ class Sparse:
                     tensor, self._tracker.with_value(value, call.home, self._tracker.site(), assumed=assumed)
                 )
         return args[op.returned[0]] if op.returned else None
+
+
+def _indices_of(call: Call) -> tuple[str, str]:
+    """What torch calls the two kinds of indices of a layout."""
+    columns = call.kwargs.get("layout") in (torch.sparse_csc, torch.sparse_bsc)
+    return ("ccol_indices", "row_indices") if columns else ("crow_indices", "col_indices")
 
 
 def _not_supported(op: Operator) -> UnsupportedFeatureError:

@@ -32,7 +32,7 @@ from samedevice.runtime.state import Helper, Memory, raw_is_meta, tensors_in, th
 from samedevice.runtime.tracking import record_of
 
 _NO_KERNEL = re.compile(
-    r"Could not run '[^']*' with arguments from the '(?!CUDA')|"
+    r"Could not run '[^']*' with arguments from the '(?!\w*CUDA')|"
     r"with Meta tensors, but there was no|Cannot access storage of|INTERNAL ASSERT FAILED|"
     r"(?:device type|layout|backend)\b.*\bmeta\b|cannot be called on meta tensor|[Cc]annot access data "
     r"pointer"
@@ -50,6 +50,9 @@ _CLASS = re.compile(r"\btorch\.meta\.")
 _BACKEND = re.compile(
     r"(?<![a-z])(Quantized|SparseCsr|Sparse|NestedTensor|Autograd)?Meta(?=\b|[A-Z][a-z]+Type\b)"
 )
+
+_LEGACY = re.compile(r"\bCUDA([A-Z][a-z]+)Type\b")
+"""`CUDAFloatType`: torch/csrc/Exceptions.cpp makes `torch.cuda.FloatTensor` of it."""
 
 
 def in_own_words(name: str, error: Exception, tensors: Iterable[torch.Tensor]) -> None:
@@ -131,6 +134,7 @@ def _worded(text: str, device: str) -> str:
     kind = device.partition(":")[0]
     text = _CLASS.sub("torch.cuda." if kind == "cuda" else "torch.", _TYPE.sub(rf"\g<1>{kind}", text))
     text = _BACKEND.sub(lambda found: f"{found[1] or ''}{kind.upper()}", text)
+    text = _LEGACY.sub(r"torch.cuda.\1Tensor", text)
     return _DEVICE.sub(device, text)
 
 

@@ -149,21 +149,27 @@ def _of_parts(original: Callable[..., Any], names: tuple[str, ...]) -> Callable[
     @functools.wraps(original, updated=())
     def factory(*args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
-        place = None if device is None else current_machine().device(device)
-        if place is None or place.type != "cuda":
-            return original(*args, **kwargs)
         given = {
             **dict(zip((*names, "size"), args, strict=False)),
             **{key: value for key, value in kwargs.items() if key != "device"},
         }
-        if "values" not in given:
+        values = given.get("values")
+        if device is None and isinstance(values, torch.Tensor):
+            device = values.device  # where indices are made that are no tensor
+            moved = [name for name in names if not isinstance(given.get(name), torch.Tensor)]
+        else:
+            moved = [*names]
+        place = None if device is None else current_machine().device(device)
+        if place is None or place.type != "cuda" or not moved:
+            return original(*args, **kwargs)
+        if values is None:
             size = given.pop("size", args[0] if args else None)
             return (
                 torch.zeros(size, dtype=given.get("dtype"), device=place)
                 .to_sparse()
                 .requires_grad_(bool(given.get("requires_grad")))
             )
-        for name in names:
+        for name in moved:
             given[name] = torch.as_tensor(
                 given[name], dtype=given.get("dtype") if name == "values" else None, device=place
             )

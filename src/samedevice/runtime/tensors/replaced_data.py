@@ -51,7 +51,7 @@ def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
         with torch.inference_mode(self.is_inference()):
             same = torch.empty(0, dtype=new.dtype, device=seen_device(new))
             new = same.set_(storage_of(new), new.storage_offset(), new.size(), new.stride())
-    if virtual == (True, False) and _has_gradient_of_other_size(self, new):
+    if virtual == (True, False) and (_has_gradient_of_other_size(self, new) or _is_held(self)):
         _data.__set__(self, host_carrier(new))
     elif virtual[0] == virtual[1]:
         _data.__set__(self, new)
@@ -66,6 +66,11 @@ def _has_gradient_of_other_size(tensor: torch.Tensor, new: torch.Tensor) -> bool
     the GPU. Torch looks at sizes and devices only when a gradient is set, and leaves it where it is.
     """
     return tensor.is_leaf and tensor.grad is not None and tensor.grad.shape != new.shape
+
+
+def _is_held(tensor: torch.Tensor) -> bool:
+    """Whether C++ has this tensor as well, as it has the gradient of a leaf: it must see the new memory."""
+    return tensor.is_leaf and not tensor.requires_grad and tensor._use_count() > 1  # type: ignore[attr-defined]  # not in torch's stub
 
 
 def _replace(tensor: torch.Tensor, new: torch.Tensor) -> None:

@@ -138,7 +138,8 @@ class Recorder:
 
         With `certain` it counts also within a backward that follows other events.
         """
-        if self.events and not certain and torch._C._current_autograd_node() is not None:
+        went_on = self.events and self.on_mismatch != "raise"
+        if went_on and not certain and torch._C._current_autograd_node() is not None:
             # backward through a forward operator that was refused: on real hardware it would never run
             return
         event = self._note(kind, op, message, named, devices, frame, bare=bare)
