@@ -110,7 +110,7 @@ def only_on_cpu(op: str) -> bool:
 
 @functools.cache
 def sparse_row_for(op: str, key: str) -> Row:
-    """The row of an operator whose sparse tensors take it to another kernel, and that to a wrapper of its own.
+    """The row of an operator whose sparse tensors take it to another kernel, with a wrapper of its own.
 
     `key` is the dispatch key: `SparseCUDA` (COO) or `SparseCsrCUDA` (compressed rows, columns or blocks).
     """

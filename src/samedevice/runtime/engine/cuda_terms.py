@@ -41,9 +41,9 @@ def refuse(call: Call, backend: str = "CUDA") -> None:
     name = call.op.func.name().removesuffix(".default")
     # c10/core/impl: OperatorEntry::reportError; what it lists after this differs between builds.
     raise NotImplementedError(
-        f"Could not run '{name}' with arguments from the '{backend}' backend. This could be because the operator "
-        "doesn't exist for this backend, or was omitted during the selective/custom build process (if using "
-        "custom build). If you are a Facebook employee using PyTorch on mobile, please visit "
+        f"Could not run '{name}' with arguments from the '{backend}' backend. This could be because the "
+        "operator doesn't exist for this backend, or was omitted during the selective/custom build process "
+        "(if using custom build). If you are a Facebook employee using PyTorch on mobile, please visit "
         "https://fburl.com/ptmnbugs for possible resolutions."
     )
 
