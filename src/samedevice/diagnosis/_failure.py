@@ -151,6 +151,12 @@ class Failure:
         return bool(_LOSSES.match(self.op)) or bool(self.called and _LOSSES.fullmatch(self.called))
 
     @cached_property
+    def returns_loss(self) -> bool:
+        """Whether the failing function gives back what a loss of torch computes."""
+        called = self.flow.returned_calls()
+        return any(_LOSSES.fullmatch(name) or name in _LOSS_CALLS for name in called)
+
+    @cached_property
     def called(self) -> str | None:
         """The function of torch.nn.functional that the failing expression is a call of."""
         for text in (self.event.at.call, self.event.at.code, self.event.at.code.partition("=")[2]):

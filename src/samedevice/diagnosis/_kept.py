@@ -36,6 +36,7 @@ def kept_beside_parameters(failure: Failure) -> Operand | None:
         and (
             each.role == "parameter"
             or failure.gradient(each)
+            or failure.op == "grad"  # `copy.grad = parameter.grad`
             or _listed(failure, each)
             or (copies and not failure.activation(each))
         )

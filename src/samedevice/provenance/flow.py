@@ -445,6 +445,17 @@ class Flow:
             for node in ast.walk(frame.function)
         )
 
+    def returned_calls(self) -> frozenset[str]:
+        """The names of the functions whose results the failing function gives back as they are."""
+        function = self._frames[0].function if self._frames else None
+        return frozenset(
+            node.value.func.attr if isinstance(node.value.func, ast.Attribute) else node.value.func.id
+            for node in ast.walk(function or ast.Module([], []))
+            if isinstance(node, ast.Return)
+            and isinstance(node.value, ast.Call)
+            and isinstance(node.value.func, ast.Attribute | ast.Name)
+        )
+
     def gave_a_layer(self, name: str) -> bool:
         """Whether the failing function called an attribute of its object with this name before."""
         if not self._frames or not name:

@@ -51,6 +51,8 @@ _FRAMES_LIMIT = 40
 _ITEMS_LIMIT = 400
 _DEPTH = 3
 _HELD_LIMIT = 6
+_WITHIN, _WITHIN_LIMIT = 2, 400
+"""How many objects deep modules are looked for, and in how many of the second ones."""
 _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
 _MOST_PARTS = 4000
 _DEEPEST_PART = 6
@@ -159,14 +161,20 @@ def modules_held(frames: Iterable[FrameType]) -> list[torch.nn.Module]:
 
 
 def modules_within(frames: Iterable[FrameType]) -> list[torch.nn.Module]:
-    """Modules that lists and objects in the variables of `frames` hold: the parts of a pipeline."""
-    found: list[torch.nn.Module] = []
-    for frame in frames:
-        for value in variables_of(frame).values():
-            for part in parts_held(value):
-                if isinstance(part, torch.nn.Module) and not any(part is known for known in found):
-                    found.append(part)
-    return found[:_HELD_LIMIT]
+    """Modules that lists and objects in the variables of `frames` hold, and what these hold in turn: the
+    parts of a pipeline, the models of a trainer's workers.
+    """
+    values = [value for frame in frames for value in variables_of(frame).values()]
+    found: dict[int, torch.nn.Module] = {}
+    seen = set(map(id, values))
+    for _ in range(_WITHIN):
+        parts = [part for value in values for part in parts_held(value) if id(part) not in seen]
+        seen.update(map(id, parts))
+        for part in parts:
+            if isinstance(part, torch.nn.Module):
+                found.setdefault(id(part), part)
+        values = [part for part in parts if not isinstance(part, torch.nn.Module)][:_WITHIN_LIMIT]
+    return list(found.values())[:_HELD_LIMIT]
 
 
 def gradients_reached(frames: Sequence[FrameType], modules: Iterable[torch.nn.Module] = ()) -> frozenset[int]:

@@ -39,6 +39,7 @@ In a library's own loss function the repair is a release of the library.
 from __future__ import annotations
 
 import ast
+from itertools import pairwise
 
 from samedevice.diagnosis._failure import Failure, writes_itself
 from samedevice.diagnosis._rule import (
@@ -76,12 +77,14 @@ def _detect(failure: Failure) -> Hint | None:
             odd.name if odd else None,
         )
     looks = (
+        _of_a_criterion,
         _sum_of_losses,
         _likelihood,
         _beside_the_model,
         _left_beside_what_was_moved,
         _of_an_objective,
         _of_another_model,
+        _of_two_models,
     )
     return next((hint for look in looks if (hint := look(failure)) is not None), None)
 
@@ -211,6 +214,36 @@ def _of_another_model(failure: Failure) -> Hint | None:
         if fixed and any(each.device != target.device for each in learns):
             phrase = Phrase("rules.loss-or-label-on-other-device.label", operand=failure.written(target))
             return Hint(7.4, phrase, target.name)
+    return None
+
+
+def _of_a_criterion(failure: Failure) -> Hint | None:
+    """A module without weights, whose result is a loss of torch, met what a model computed with an argument
+    that no model did.
+    """
+    outermost = failure.event.running[-1] if failure.event.running else None
+    if outermost is None or outermost.below or outermost.own or not failure.feeds_backward:
+        return None
+    if not failure.returns_loss:
+        return None
+    predicted = [each for each in failure.plain if failure.activation(each)]
+    for label in failure.plain:
+        given = label.from_argument is not None and label not in predicted
+        if given and any(each.device != label.device for each in predicted):
+            phrase = Phrase("rules.loss-or-label-on-other-device.label", operand=failure.written(label))
+            return Hint(7.4, phrase, label.name)
+    return None
+
+
+def _of_two_models(failure: Failure) -> Hint | None:
+    """Outside the models, what two of them computed without gradients becomes a part of what is learned."""
+    if failure.in_model or not failure.feeds_backward:
+        return None
+    computed = [each for each in failure.plain if failure.activation(each)]
+    for one, target in pairwise(computed):
+        if one.device != target.device and failure.of_one_model(one, target) is False:
+            phrase = Phrase("rules.loss-or-label-on-other-device.label", operand=failure.written(target))
+            return Hint(6.4, phrase, target.name)
     return None
 
 

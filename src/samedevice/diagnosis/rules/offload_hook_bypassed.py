@@ -56,6 +56,8 @@ def _detect(failure: Failure) -> Hint | None:
         return _not_run(8 if weights[0].hook else 6, weights[0]) if waits else None
     if failure.mismatch and (skipped := _skipped(failure)) is not None:
         return _not_run(8.2, skipped)
+    if failure.mismatch and (back := _sent_back(failure)) is not None:
+        return _not_run(8.2, back)
     if failure.mismatch and (away := _between_calls(failure)) is not None:
         return _not_run(8.2, away)
     brought = any(each.decision is not None and each.decision.kind == "hook" for each in failure.plain)
@@ -107,6 +109,17 @@ def _skipped(failure: Failure) -> Operand | None:
         if each.device == "cpu" and each.decision is not None and each.decision.kind in ("created", "loaded")
     )
     return next(stayed, None) if sent_back and computed else None
+
+
+def _sent_back(failure: Failure) -> Operand | None:
+    """What a hook had brought to a GPU for one call, and a hook took back to the host before this one."""
+    for each in failure.plain:
+        back, *before = each.lineage or (None,)
+        if back is None or not before or back.inherited or each.device != "cpu":
+            continue
+        if back.kind == before[0].kind == "hook" and on_accelerator(before[0].device):
+            return each
+    return None
 
 
 def _between_calls(failure: Failure) -> Operand | None:

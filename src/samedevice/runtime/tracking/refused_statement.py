@@ -75,7 +75,7 @@ def event_at(
         at_user = spoken if user is None or user is own[0] else Names([user])
         around = _surroundings(modules)
         given = arguments_of(modules[-1], outwards(frame)) if modules else []
-        beside = held if modules else [*held, *modules_within(own)]
+        beside = [*held, *modules_within(own)]
         lineages = Lineages([*modules, *beside], given, len(modules))
         lineages.hold(spoken.states, gradients_reached(own, modules))
         lineages.part(modules[:-1], lambda module: arguments_of(module, outwards(frame)))
