@@ -248,6 +248,11 @@ def test_known_release_is_offered():
     [
         ("You can't move a model that has some modules offloaded to cpu or disk.", "dispatched-model-moved"),
         ("RuntimeError: CUDA error: invalid device ordinal", "device-ordinal-out-of-range"),
+        (
+            "DGLError: Check failed: e == cudaSuccess: CUDA: cudaErrorInvalidDevice",
+            "device-ordinal-out-of-range",
+        ),
+        ("TypeError: RNG state must be a torch.ByteTensor", "checkpoint-map-location"),
         ("ValueError: lm_head.weight doesn't have any device set.", "device-map-incomplete-or-wrong"),
     ],
 )

@@ -45,6 +45,7 @@ _HAPPENED = {
     "meta-device": "SD102",
     "meta-value": "SD102",
     "generator-device": "SD103",
+    "rng-state": "SD101",
     "out-of-memory": "SD104",
     "illegal-access": "SD105",
     "duplicate-gpu": "SD107",

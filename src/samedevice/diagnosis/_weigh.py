@@ -34,7 +34,7 @@ _SPECIAL = frozenset(
     "illegal-access device-assert metric-device numpy-conversion data-parallel-module cublaslt "
     "ids-warning launch-slots visible-ignored too-few-gpus data-parallel-wrapped no-exception "
     "machine backend-device duplicate-gpu gradient-device needs-host module-apart "
-    "gpu-required map-off-gpu".split()
+    "gpu-required map-off-gpu rng-state".split()
 )
 """Messages that say so much that a cause must know them; frames alone do not make it one."""
 

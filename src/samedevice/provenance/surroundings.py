@@ -51,8 +51,8 @@ _FRAMES_LIMIT = 40
 _ITEMS_LIMIT = 400
 _DEPTH = 3
 _HELD_LIMIT = 6
-_WITHIN, _WITHIN_LIMIT = 2, 400
-"""How many objects deep modules are looked for, and in how many of the second ones."""
+_WITHIN_LIMIT = 400
+"""In how many objects of an object modules are looked for."""
 _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
 _MOST_PARTS = 4000
 _DEEPEST_PART = 6
@@ -160,14 +160,14 @@ def modules_held(frames: Iterable[FrameType]) -> list[torch.nn.Module]:
     return found[:_HELD_LIMIT]
 
 
-def modules_within(frames: Iterable[FrameType]) -> list[torch.nn.Module]:
-    """Modules that lists and objects in the variables of `frames` hold, and what these hold in turn: the
-    parts of a pipeline, the models of a trainer's workers.
+def modules_within(frames: Iterable[FrameType], depth: int = 1) -> list[torch.nn.Module]:
+    """Modules that lists and objects in the variables of `frames` hold, the parts of a pipeline; and with
+    more `depth` what these hold in turn, the models of a trainer's workers.
     """
     values = [value for frame in frames for value in variables_of(frame).values()]
     found: dict[int, torch.nn.Module] = {}
     seen = set(map(id, values))
-    for _ in range(_WITHIN):
+    for _ in range(depth):
         parts = [part for value in values for part in parts_held(value) if id(part) not in seen]
         seen.update(map(id, parts))
         for part in parts:

@@ -385,8 +385,8 @@ KINDS: tuple[Kind, ...] = (
     _row("invalid-ordinal", "num_gpus", r"device >= 0 && device < num_gpus"),
     _row(
         "invalid-ordinal",
-        "ordinal|invalid device id|device_id",
-        r"invalid device ordinal|Invalid device id|device_id \W?\d{0,3}\W? ?(?:is )?out of range",
+        "ordinal|invalid device id|device_id|cudaerrorinvaliddevice",
+        r"invalid device ordinal|cudaErrorInvalidDevice\b|Invalid device id|device_id \W?\d{0,3}\W? ?(?:is )?out of range",
     ),
     _row(
         "duplicate-gpu",
@@ -492,6 +492,7 @@ KINDS: tuple[Kind, ...] = (
         r"(?P<argument>\w{1,60}) (?:must be|should be|is not|expected to be) (?:a |on )?CUDA ?tensor",
         weak=True,
     ),
+    _row("rng-state", "rng state must be a", r"RNG state must be a torch\.ByteTensor"),
     _row("metric-device", "metric calculation", r"Encountered different devices in metric calculation"),
     _row(
         "numpy-conversion",

@@ -3,7 +3,8 @@
 ## What happens
 
 `torch.load` puts each tensor back on the device it was saved from. That GPU does not exist here, or it is not
-where the script wants the tensors.
+where the script wants the tensors. Or `map_location` sends all of a file to a GPU, and a part of it has to stay
+on the host: `torch.set_rng_state` refuses a state on a GPU ("RNG state must be a torch.ByteTensor").
 
 ## Why it fails
 
@@ -104,6 +105,8 @@ _CHINESE = """加载 checkpoint 时没有重新指定设备。
 ## 发生了什么
 
 `torch.load` 会把每个张量放回保存时所在的设备。那块 GPU 在这台机器上可能不存在，或者不是脚本想要的那一块。
+也可能是 `map_location` 把文件里的所有内容都放到了 GPU，而其中有一部分必须留在主机上：随机数状态在 GPU 上时，
+`torch.set_rng_state` 会拒绝（“RNG state must be a torch.ByteTensor”）。
 
 ## 为什么会失败
 
@@ -165,6 +168,7 @@ RULE = Rule(
     signs=(
         sign(4.2, line(r"\bself\.\w{1,40}\[\w{1,40}\]"), beside_the_first()),
         sign(8, said("deserialize"), certain=True),
+        sign(5.4, said("rng-state")),
         sign(2.0, line(r"torch\.load\("), said("same-device argument-device invalid-ordinal")),
     ),
     detect=_detect,

@@ -122,6 +122,7 @@ RULE = Rule(
     signs=(
         sign(2.2, said("pin-device")),
         sign(8, said("generator-device"), certain=True),
+        sign(3.6, said("rng-state")),
         sign(
             3.2,
             said("numpy-conversion"),

@@ -27,13 +27,17 @@ _MOST_PLACEMENTS = 32
 
 
 class Lineages:
-    """Turns decisions into records, with the names that the modules on the stack have for what was placed."""
+    """Turns decisions into records, with the names that the modules on the stack have for what was placed.
+
+    Of the modules `apart`, which some object keeps, it is told who placed them, and no name is taken.
+    """
 
     def __init__(
         self,
         modules: Sequence[torch.nn.Module],
         arguments: Sequence[tuple[str, torch.Tensor]] = (),
         running: int = 0,
+        apart: Sequence[torch.nn.Module] = (),
     ) -> None:
         self._device_map = device_map(modules)
         self._arguments: dict[int, str] = {}
@@ -62,7 +66,8 @@ class Lineages:
                 record = record_of(tensor)
                 if isinstance(record, Memory) and record.decision is not None:
                     self._parameters.setdefault(id(record.decision), name)
-        self._group((modules[running - 1], *reversed(modules)) if running else tuple(reversed(modules)))
+        outermost = (modules[running - 1],) if running else ()
+        self._group((*outermost, *reversed(modules), *apart))
 
     def _group(self, roots: Sequence[torch.nn.Module]) -> None:
         """Put together what the same line placed; a weight belongs to the first module that has it."""

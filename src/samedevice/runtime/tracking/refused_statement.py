@@ -75,8 +75,8 @@ def event_at(
         at_user = spoken if user is None or user is own[0] else Names([user])
         around = _surroundings(modules)
         given = arguments_of(modules[-1], outwards(frame)) if modules else []
-        beside = [*held, *modules_within(own)]
-        lineages = Lineages([*modules, *beside], given, len(modules))
+        beside = held if modules else [*held, *modules_within(own)]
+        lineages = Lineages([*modules, *beside], given, len(modules), modules_within(own, 2))
         lineages.hold(spoken.states, gradients_reached(own, modules))
         lineages.part(modules[:-1], lambda module: arguments_of(module, outwards(frame)))
         operands = tuple(
