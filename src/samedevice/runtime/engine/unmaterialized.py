@@ -31,7 +31,7 @@ from torch._C import DispatchKey
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from samedevice.events import SilentResult
-from samedevice.runtime.state import CPU, META, VALUE_LIMIT, Call, held, operator, tensors_in
+from samedevice.runtime.state import CPU, META, VALUE_LIMIT, Call, held, tensors_in
 from samedevice.runtime.tracking import replace_tensors, to_meta, to_value, unbacked
 
 Tensor = torch.Tensor
@@ -147,8 +147,10 @@ class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call] # of torch
         return _filled_nowhere(shapes)
 
     def _shape_function(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """What the dispatcher runs, with this mode for what that calls."""
-        if operator(func).composite:
+        """What the dispatcher runs, with this mode for what that calls. An operator that is made of others
+        has no shape function: one that is there is the machine's own.
+        """
+        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
             with self:
                 return func.decompose(*args, **kwargs)
         if not torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "Meta"):

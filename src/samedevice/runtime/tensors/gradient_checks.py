@@ -18,15 +18,16 @@ from torch.overrides import get_default_nowrap_functions
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.events import EventKind
-from samedevice.runtime.engine import Engine, Passing, passing
+from samedevice.runtime.engine import Engine, Passing, passing, traced, wrapped_device
 from samedevice.runtime.patching import Patch, With
-from samedevice.runtime.state import CPU, caller, current_machine, is_carrier, this_thread
+from samedevice.runtime.state import CPU, META, caller, current_machine, is_carrier, this_thread
 from samedevice.runtime.tensors.gradients import host_carrier
 from samedevice.runtime.tensors.replaced_data import assign_gradient
 from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
 from samedevice.runtime.tracking import Recorder
 
 Tensor = torch.Tensor
+_DISPATCHES_NOWHERE = torch._C._disabled_torch_dispatch_impl
 _gradient: Any = torch._C.TensorBase.grad
 """C++'s own property."""
 _GRAPH = (
@@ -221,12 +222,21 @@ def _first(place: int, output: Any, gradient: Any, recorder: Recorder) -> Any:
     if not isinstance(output, Tensor) or not isinstance(gradient, Tensor):
         return gradient
     device, found = seen_device(output), seen_device(gradient)
-    if found == device or "meta" in (found.type, device.type):
+    if found == device or (META in (found, device) and not (_is_plain(output) and _is_plain(gradient))):
         return gradient
     if gradient.dim():
         message = f"invalid gradient at index {place} - expected device {device} but got {found}"
         _refuse(recorder, "backward", message, gradient, output)
+        if found == META:  # nothing to move
+            return torch.empty(gradient.shape, dtype=gradient.dtype, device=device)
     return move(gradient, device)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether autograd compares its device: not that of a wrapper, which says meta to C++ as carriers do."""
+    return (
+        type(tensor).__torch_dispatch__ is _DISPATCHES_NOWHERE and wrapped_device(tensor) is None
+    ) and not traced()
 
 
 def _set_gradient(recorder: Recorder, self: torch.Tensor, gradient: Any) -> None:
@@ -263,11 +273,13 @@ def _refuse(
 ) -> None:
     """A gradient that is not where its tensor is; of an edge of the graph only the device is known."""
     named, devices = [("gradient", gradient, False)], [seen_device(gradient)]
+    device = tensor if isinstance(tensor, torch.device) else seen_device(tensor)
+    kind = EventKind.UNMATERIALIZED if META in (*devices, device) else EventKind.MISMATCH
     bare = (("tensor", tensor),) if isinstance(tensor, torch.device) else ()
     if isinstance(tensor, torch.Tensor):
         named.append(("tensor", tensor, False))
         devices.append(seen_device(tensor))
-    recorder.refused(EventKind.MISMATCH, what, message, named, devices, caller(), bare=bare, certain=True)
+    recorder.refused(kind, what, message, named, devices, caller(), bare=bare, certain=True)
 
 
 def _recorder() -> Recorder:
