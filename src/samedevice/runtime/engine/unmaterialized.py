@@ -48,6 +48,8 @@ class Answer:
     """What it raised over devices."""
     result: Any = None
     """The results, where all of them are on meta."""
+    on_meta: tuple[bool, ...] = ()
+    """Of each result, whether it is there."""
     invalid: bool = False
     """Whether the call is wrong wherever its tensors are: no finding of devices."""
 
@@ -102,8 +104,8 @@ def _tried(call: Call, data: Sequence[Tensor], gpu: torch.device, *, numbers: bo
         return Answer(invalid=True)
     except Exception:
         return None
-    found = list(tensors_in(result))
-    return Answer(result=result if found and all(each.device == META for each in found) else None)
+    on_meta = tuple([each.device == META for each in tensors_in(result)])
+    return Answer(result=result if on_meta and all(on_meta) else None, on_meta=on_meta)
 
 
 def _place(tensor: Tensor, numbers: bool) -> Tensor:
