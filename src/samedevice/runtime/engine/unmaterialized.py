@@ -36,6 +36,8 @@ from samedevice.runtime.tracking import replace_tensors, to_meta, to_value, unba
 
 Tensor = torch.Tensor
 Named = Sequence[tuple[str, torch.Tensor, bool]]
+EXPLICIT = (DispatchKey.CompositeExplicitAutograd, DispatchKey.CompositeExplicitAutogradNonFunctional)
+"""Where operators that are made of others have their kernel."""
 _ABOUT_DEVICES = re.compile(r"\bdevices?\b|\bmeta\b", re.I)
 _TOO_LARGE = "DefaultCPUAllocator"
 
@@ -156,7 +158,11 @@ class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call] # of torch
             with self:
                 return func.decompose(*args, **kwargs)
         if not torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "Meta"):
-            return func(*args, **kwargs)
+            key = next((key for key in EXPLICIT if func.has_kernel_for_dispatch_key(key)), None)
+            if key is None:
+                return func(*args, **kwargs)
+            with self:
+                return func._op_dk(key, *args, **kwargs)
         with self:
             return func._op_dk(DispatchKey.Meta, *args, **kwargs)
 

@@ -77,7 +77,7 @@ def _beside_meta(
     else:
         return rows, targets
     rows, targets = [
-        torch.empty(each.shape, dtype=each.dtype, device=home, requires_grad=each.requires_grad)
+        torch.zeros(each.shape, dtype=each.dtype, device=home, requires_grad=each.requires_grad)
         if seen_device(each) == META
         else each
         for each in (rows, targets)

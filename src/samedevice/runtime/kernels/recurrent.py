@@ -124,7 +124,7 @@ def _brought(value: Any, home: torch.device) -> Any:
     if not isinstance(value, Tensor) or seen_device(value) == home:
         return value
     if seen_device(value) == META:
-        return torch.empty(value.shape, dtype=value.dtype, device=home, requires_grad=value.requires_grad)
+        return torch.zeros(value.shape, dtype=value.dtype, device=home, requires_grad=value.requires_grad)
     return move(value, home)
 
 
@@ -141,11 +141,15 @@ def _functions() -> dict[Any, Callable[..., Any]]:
         for overload, hidden_at in _AT.items():
             op = getattr(getattr(aten, name), overload)
             found[op] = functools.update_wrapper(functools.partial(_network, op, mode, hidden_at), _network)
-    for op in _FUSED:
-        found[op] = functools.update_wrapper(functools.partial(_cell, op), _cell)
     return found
 
 
-PATCHES = replaced(
-    _functions(), "C++ compares the devices before any kernel, and for C++ all virtual tensors share one"
+PATCHES = (
+    *replaced(
+        _functions(), "C++ compares the devices before any kernel, and for C++ all virtual tensors share one"
+    ),
+    *replaced(
+        {op: functools.update_wrapper(functools.partial(_cell, op), _cell) for op in _FUSED},
+        "CUDA's route ends in a fused operator, and C++ takes that of the host for virtual tensors",
+    ),
 )

@@ -3,7 +3,7 @@
 Three places: what a custom `Function` returns from its backward, what `backward` and `grad` are given to
 start from, and what is assigned to `x.grad`. The texts are those of `validate_outputs`
 (torch/csrc/autograd/engine.cpp) and of `THPVariable_set_grad` (torch/csrc/autograd/python_variable.cpp). A
-gradient without dimensions moves by itself.
+gradient without dimensions moves by itself, and one on meta cannot.
 """
 
 from __future__ import annotations
@@ -135,15 +135,17 @@ def _checked(
     if function is None:
         return gradient
     found = seen_device(gradient)
-    if found != device and "meta" not in (found.type, device.type):
-        if gradient.dim() and clean:
+    if found != device and _compared(found, device, gradient):
+        if not gradient.dim() and clean:
+            gradient = move(gradient, device)
+        elif clean:
             name = type(node).__name__
             message = (
                 f"Function {name} returned an invalid gradient at index {edge} - expected device {device} "
                 f"but got {found}"
             )
             _refuse(recorder, name, message, gradient, device)
-        gradient = move(gradient, device)
+        gradient = _there(gradient, device)
     real = function._input_metadata[output].device.type == "cpu"
     if real and is_carrier(gradient):
         return passing(gradient)  # type: ignore[no-any-return]  # a tensor, as it got one
@@ -222,21 +224,31 @@ def _first(place: int, output: Any, gradient: Any, recorder: Recorder) -> Any:
     if not isinstance(output, Tensor) or not isinstance(gradient, Tensor):
         return gradient
     device, found = seen_device(output), seen_device(gradient)
-    if found == device or (META in (found, device) and not (_is_plain(output) and _is_plain(gradient))):
+    if found == device or not _compared(found, device, output, gradient):
         return gradient
-    if gradient.dim():
-        message = f"invalid gradient at index {place} - expected device {device} but got {found}"
-        _refuse(recorder, "backward", message, gradient, output)
-        if found == META:  # nothing to move
-            return torch.empty(gradient.shape, dtype=gradient.dtype, device=device)
+    if not gradient.dim():
+        return move(gradient, device)
+    message = f"invalid gradient at index {place} - expected device {device} but got {found}"
+    _refuse(recorder, "backward", message, gradient, output)
+    return _there(gradient, device)
+
+
+def _compared(found: torch.device, device: torch.device, *tensors: torch.Tensor) -> bool:
+    """Whether autograd compares these devices: not those of wrappers, which say meta for what is inside."""
+    return META not in (found, device) or not (
+        traced()
+        or any(
+            type(each).__torch_dispatch__ is not _DISPATCHES_NOWHERE or wrapped_device(each) is not None
+            for each in tensors
+        )
+    )
+
+
+def _there(gradient: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """What was refused where it should be; one on meta has nothing to move."""
+    if seen_device(gradient) == META:
+        return torch.zeros(gradient.shape, dtype=gradient.dtype, device=device)
     return move(gradient, device)
-
-
-def _is_plain(tensor: torch.Tensor) -> bool:
-    """Whether autograd compares its device: not that of a wrapper, which says meta to C++ as carriers do."""
-    return (
-        type(tensor).__torch_dispatch__ is _DISPATCHES_NOWHERE and wrapped_device(tensor) is None
-    ) and not traced()
 
 
 def _set_gradient(recorder: Recorder, self: torch.Tensor, gradient: Any) -> None:
@@ -248,7 +260,7 @@ def _set_gradient(recorder: Recorder, self: torch.Tensor, gradient: Any) -> None
         and gradient.dtype == self.dtype
     ):
         device, found = seen_device(self), seen_device(gradient)
-        if found != device and "meta" not in (found.type, device.type):
+        if found != device and _compared(found, device, self, gradient):
             same = "Please ensure that the gradient and the tensor are on the same device"
             if found.type != device.type:
                 message = (
@@ -261,7 +273,7 @@ def _set_gradient(recorder: Recorder, self: torch.Tensor, gradient: Any) -> None
                     f"tensor located on device with index '{device.index}'. {same}"
                 )
             _refuse(recorder, "grad", message, gradient, self)
-            gradient = move(gradient.detach(), device)
+            gradient = _there(gradient.detach(), device)
         if is_carrier(gradient) != is_carrier(self) and gradient.layout == self.layout == torch.strided:
             assign_gradient(self, gradient)
             return
