@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +11,9 @@ import torch
 pytest.importorskip("expecttest", reason="torch's own test helpers import it")
 
 from evidence.engine import op_cases, replays, rule_cases  # only when their imports are there
+from evidence.engine.recording_worker import run_virtual
 from evidence.engine.recordings import Recording, load
+from samedevice.events import EventKind
 
 EVERY = 41
 """Every so many operators, which takes some seconds; `python -m evidence replay-rules` takes all."""
@@ -99,6 +102,23 @@ def test_a_disagreement_is_seen():
     family = found.families["nn.functional"]
     assert (family.cases, family.outcome) == (1, 0)
     assert "wrapper_CUDA_addmm" in family.different[0]
+
+
+@pytest.mark.parametrize("again", [0, 1, 2])
+def test_a_case_is_judged_by_its_own_events(monkeypatch, again):
+    kinds = EventKind.UNMATERIALIZED, EventKind.UNCHECKED
+    events = [SimpleNamespace(kind=kind, message=kind.value) for kind in (*kinds, EventKind.UNCHECKED)]
+    virtual = SimpleNamespace(events=events[:2], event_counts=[1, 1])
+
+    def run(case, call):
+        if again == 2:
+            virtual.events.append(events[2])
+            virtual.event_counts.append(0)
+        virtual.event_counts[again] += 1
+        return {"outcome": "ok"}
+
+    monkeypatch.setattr(rule_cases, "run", run)
+    assert run_virtual(virtual, None, None)["outcome"] == ("crash" if again else "ok")
 
 
 def recorded(result: dict[str, object], op: str = "nn.functional.linear", digest: str = "") -> Recording:

@@ -20,6 +20,8 @@ CASES = {
     "sum": lambda x, w: x + w[:6],
     "from the other side": lambda x, w: w[:6] * x,
     "norm": lambda x, w: functional.layer_norm(x, (8,), w[0], w[0]),
+    "norm of squares": lambda x, w: functional.rms_norm(x, (8,), w[0]),
+    "norm of squares of what is there": lambda x, w: functional.rms_norm(w, (8,), x[0]),
     "lookup": lambda x, w: functional.embedding(torch.arange(3, device=x.device), w),
     "index": lambda x, w: w[torch.arange(3, device=x.device)],
     "cat": lambda x, w: torch.cat([x, w]),
@@ -112,3 +114,10 @@ def test_results_on_meta_are_those_of_torch(machine):
     assert weight[torch.ones(32, dtype=torch.bool, device=GPU)].shape == (32, 8)
     assert functional.embedding(torch.arange(3, device=GPU), weight).device.type == "meta"
     assert len(machine.events) == 2
+
+
+@pytest.mark.virtual("2x24GB", on_mismatch="raise")
+def test_attention_adds_a_mask_on_meta_to_no_memory(machine):
+    x = torch.ones(1, 2, 3, 3, device=GPU)  # heads of a size that only the math route takes
+    with pytest.raises(RuntimeError, match="Tensor on device meta is not on the expected device cuda:0!"):
+        functional.scaled_dot_product_attention(x, x, x, torch.zeros(3, 3, device="meta"))

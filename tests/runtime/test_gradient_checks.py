@@ -9,6 +9,7 @@ import torch
 
 import samedevice as sd
 from samedevice.errors import UnsupportedFeatureError
+from samedevice.events import EventKind
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 from samedevice.runtime.engine.crossing import Passing
@@ -325,3 +326,66 @@ def test_a_gradient_without_values_for_host_memory_with(machine):
     assert weight[:2].tolist() == [1.0, 1.0]
     torch.optim.SGD([weight], lr=1.0).step()
     assert machine.events == []
+
+
+def gradient_for(device, at, size):
+    """The device of a gradient, with another one given for the result of a product or a sum."""
+    x = torch.ones(3, device=device, requires_grad=True)
+    result = x * 2 if size else x.sum()
+    return torch.autograd.grad(result, x, torch.ones(size, device=at))[0].device
+
+
+@pytest.mark.parametrize("size", [(3,), ()])
+@pytest.mark.parametrize("at", [GPU, "meta", "cpu"])
+@pytest.mark.parametrize("device", [GPU, "meta"])
+def test_a_given_gradient_on_meta_or_for_a_result_on_meta(device, at, size):
+    """Plain torch with the host in the place of the GPU says it."""
+    try:
+        theirs = str(gradient_for(device.replace(GPU, "cpu"), at.replace(GPU, "cpu"), size))
+    except RuntimeError as error:
+        theirs = f"{type(error).__name__}: {error}"
+    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise"):
+        try:
+            ours = str(gradient_for(device, at, size))
+        except RuntimeError as error:
+            ours = f"{type(error).__name__}: {error}"
+    if (device, at, size) == (GPU, "cpu", (3,)):
+        theirs = f"RuntimeError: invalid gradient at index 0 - expected device {GPU} but got cpu"
+    elif at == "cpu":
+        theirs = theirs.replace("cpu", GPU) if device == GPU else theirs
+    else:
+        theirs = theirs.replace("cpu", GPU)
+    assert ours == theirs
+
+
+def test_a_gradient_on_meta_leaves_the_rest_running(machine):
+    x = torch.ones(3, device=GPU, requires_grad=True)
+    (x * 2).backward(torch.empty(3, device="meta"))
+    x.sum().backward(torch.empty((), device="meta"))
+    assert x.grad.device == torch.device(GPU)
+    assert [(event.kind, event.message) for event in machine.events] == [
+        (EventKind.UNMATERIALIZED, f"invalid gradient at index 0 - expected device {GPU} but got meta"),
+        (EventKind.UNMATERIALIZED, "Cannot copy out of meta tensor; no data!"),
+    ]
+
+
+def test_a_program_on_meta_alone_has_its_gradients(machine):
+    layer = torch.nn.Linear(3, 2, device="meta")
+    layer(torch.empty(4, 3, device="meta")).sum().backward()
+    layer(torch.empty(4, 3, device="meta")).backward(torch.empty(4, 2, device="meta"))
+    layer.weight.grad = torch.empty(2, 3, device="meta")
+    assert layer.bias.grad.is_meta
+    assert machine.events == []
+
+
+@pytest.mark.parametrize(("home", "other"), [(GPU, "meta"), ("meta", GPU)])
+def test_an_assigned_gradient_on_meta(machine, home, other):
+    x = torch.ones(3, device=home, requires_grad=True)
+    x.grad = torch.ones(3, device=other)
+    assert x.grad.device == torch.device(home)
+    (event,) = machine.events
+    assert event.kind is EventKind.UNMATERIALIZED
+    assert event.message.startswith(
+        f"attempting to assign a gradient with device type '{torch.device(other).type}' to a tensor with "
+        f"device type '{torch.device(home).type}'."
+    )

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence, pad_packed_sequence
 
+from samedevice.events import EventKind
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 
@@ -153,3 +154,121 @@ def test_a_ctc_loss_too_large_for_values_has_a_backward(machine):
     loss.backward()
     assert rows.grad.shape == rows.shape
     assert rows.grad.device == rows.device
+
+
+def on_meta(layer, name):
+    setattr(layer, name, torch.nn.Parameter(getattr(layer, name).detach().to("meta")))
+    return layer
+
+
+def told_of(compute):
+    """Devices of the results, or the error, of a machine that raises; and its last event."""
+    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise") as machine:
+        try:
+            result = [str(each.device) for each in compute()]
+        except RuntimeError as error:
+            result = f"{type(error).__name__}: {str(error).partition(': attempted')[0]}"
+        return result, machine.events[-1].message if machine.events else ""
+
+
+def flat(result):
+    output, state = result
+    return (output, *state) if isinstance(state, tuple) else (output, state)
+
+
+@pytest.mark.parametrize("name", ["weight_ih_l0", "bias_hh_l0"])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_cudnn_takes_weights_on_meta(network, name):
+    result, said = told_of(
+        lambda: flat(on_meta(network(4, 4).to(GPU), name)(torch.ones(3, 2, 4, device=GPU)))
+    )
+    assert set(result) == {GPU}
+    assert said == f"_cudnn_rnn: it raises nothing, and its result on {GPU} is memory that nobody filled"
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_states_on_meta_come_back_on_meta(network):
+    result, _ = told_of(
+        lambda: flat(network(4, 4).to(GPU)(torch.ones(3, 2, 4, device=GPU), states(network, "meta")))
+    )
+    assert result == [GPU, *["meta"] * (len(result) - 1)]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_input_on_meta_is_compared(network):
+    def compute(state):
+        return flat(network(4, 4).to(GPU)(torch.ones(3, 2, 4, device="meta"), state and state()))
+
+    text = TEXT.format("parameter", "meta", GPU)
+    assert told_of(lambda: compute(None)) == (f"RuntimeError: {text}", text)
+    text = TEXT.format("hidden", "meta", GPU)
+    assert told_of(lambda: compute(lambda: states(network, GPU))) == (f"RuntimeError: {text}", text)
+
+
+def test_without_cudnn_weights_on_meta_are_compared():
+    def compute():
+        with torch.backends.cudnn.flags(enabled=False):
+            return on_meta(torch.nn.GRU(4, 4).to(GPU), "weight_hh_l0")(torch.ones(3, 2, 4, device=GPU))
+
+    text = TEXT.format("parameter", GPU, "meta")
+    assert told_of(compute) == (f"RuntimeError: {text}", text)
+
+
+@pytest.mark.parametrize("place", ["weight_ih", "bias_ih", "hidden"])
+@pytest.mark.parametrize("cell", [torch.nn.LSTMCell, torch.nn.GRUCell])
+def test_cells_beside_meta(cell, place):
+    def compute():
+        layer, x = cell(4, 4).to(GPU), torch.ones(2, 4, device=GPU)
+        if place != "hidden":
+            return [*on_meta(layer, place)(x)]
+        state = torch.ones(2, 4, device="meta")
+        return [*layer(x, (state, state) if cell is torch.nn.LSTMCell else state)]
+
+    result, _ = told_of(compute)
+    if place == "weight_ih":
+        assert set(result) == {GPU}
+    elif cell is torch.nn.LSTMCell:
+        assert result == "RuntimeError: expected all inputs to be same device"
+    else:
+        assert result == "NotImplementedError: aten::_thnn_fused_gru_cell"
+
+
+@pytest.mark.parametrize("layer", ["RNN", "LSTM", "GRU", "LSTMCell", "GRUCell", "RNNCell"])
+def test_recurrent_layers_on_meta_alone(machine, layer):
+    result = getattr(torch.nn, layer)(4, 4, device="meta")(torch.ones(3, 4, device="meta"))
+    assert all(each.is_meta for each in (result if isinstance(result, torch.Tensor) else flat(result)))
+    assert machine.events == []
+
+
+@pytest.mark.parametrize("layer", ["RNN", "LSTM", "GRU", "LSTMCell", "GRUCell"])
+def test_a_weight_on_meta_leaves_the_rest_running(machine, layer):
+    made = getattr(torch.nn, layer)(4, 4).to(GPU)
+    made = on_meta(made, next(name for name, _ in made.named_parameters() if name.startswith("bias")))
+    x = torch.ones(3, 4, device=GPU, requires_grad=True)
+    result = made(x)
+    (result if isinstance(result, torch.Tensor) else result[0]).sum().backward()
+    assert x.grad.device == torch.device(GPU)
+    (event,) = machine.events
+    assert event.kind is EventKind.UNMATERIALIZED
+
+
+LOSS = {"probabilities": "_ctc_loss", "targets": "_use_cudnn_ctc_loss", "lengths": "_use_cudnn_ctc_loss"}
+
+
+@pytest.mark.parametrize("place", LOSS)
+def test_ctc_loss_beside_meta(place):
+    def compute():
+        at = {each: "meta" if each == place else GPU for each in LOSS}
+        probabilities = torch.zeros(5, 2, 4, device=at["probabilities"]).log_softmax(-1)
+        targets = torch.ones(2, 3, dtype=torch.long, device=at["targets"])
+        lengths = torch.full((2,), 3, device=at["lengths"])
+        return [F.ctc_loss(probabilities, targets, torch.full((2,), 5, device=GPU), lengths)]
+
+    assert told_of(compute)[0] == f"NotImplementedError: aten::{LOSS[place]}.Tensor"
+
+
+def test_ctc_loss_on_meta_alone(machine):
+    targets = torch.empty(2, 3, dtype=torch.long, device="meta")
+    loss = F.ctc_loss(torch.empty(5, 2, 4, device="meta").log_softmax(-1), targets, (5, 5), (3, 3))
+    assert loss.is_meta
+    assert machine.events == []

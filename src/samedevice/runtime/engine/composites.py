@@ -122,7 +122,9 @@ class Composites:
         # `where(c, x, 1.0)` and friends wrap their scalar in a helper; its value must not be lost.
         if not op.random and isinstance(result, Tensor):
             if result.numel() * result.element_size() <= self._tracker.value_limit:
-                _keep(result, op.func(*args, **{**kwargs, "device": CPU}))
+                value = op.func(*args, **{**kwargs, "device": CPU})
+                # what is in there by chance may be an index, by which a kernel reads elsewhere
+                _keep(result, value.zero_() if "empty" in op.short else value)
 
     def claim(self, named: Sequence[tuple[str, torch.Tensor, bool]], frame: Any) -> None:
         """Helpers among the tensors of one operator go to the device of the others.

@@ -43,6 +43,7 @@ from samedevice.runtime.engine.refusals import nested
 from samedevice.runtime.engine.scalar_lists import WITH_LIST, scalars_in
 from samedevice.runtime.engine.sparse import Sparse
 from samedevice.runtime.engine.transfers import HOST_LIMIT, Transfers
+from samedevice.runtime.engine.unmaterialized import EXPLICIT
 from samedevice.runtime.engine.wording import in_own_words
 from samedevice.runtime.engine.work_memory import WorkMemory, works
 from samedevice.runtime.engine.wrappers import ASKS_DEVICE, asked_device, meant, overheard
@@ -94,11 +95,6 @@ _Key = torch._C._TorchDispatchModeKey
 _INFRASTRUCTURE = (_Key.FAKE, _Key.PROXY, _Key.FUNCTIONAL)
 _TRACED = (FakeTensor, FunctionalTensor)
 
-_EXPLICIT = (
-    torch._C.DispatchKey.CompositeExplicitAutograd,
-    torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional,
-)
-"""Where operators that are made of others have their kernel."""
 _WIDEST = 16
 """Bytes of the widest element."""
 _MAKES_BLANK = frozenset(
@@ -315,7 +311,9 @@ class Engine:
     def _over_devices(self, call: Call, target: torch.device | None = None) -> Any:
         """The tensors are on several devices; afterwards each that is written holds what it would hold."""
         if any(device_of(tensor).type == "cuda" for tensor in call.tensors):
-            if row_for(call.op.name).check is Check.PARTS:
+            if row_for(call.op.name).check is Check.PARTS and not any(
+                device_of(tensor) == META for tensor in call.tensors
+            ):  # its parts would take what they make on meta for what is made for virtual tensors
                 return self._in_parts(call)
             if cuda_terms(call.op) is refuse:
                 refuse(call)
@@ -349,7 +347,7 @@ class Engine:
     def _in_parts(self, call: Call) -> Any:
         """An operator that CUDA has no kernel for: what it is made of comes back here."""
         func = call.op.func
-        key = next(key for key in _EXPLICIT if func.has_kernel_for_dispatch_key(key))
+        key = next(key for key in EXPLICIT if func.has_kernel_for_dispatch_key(key))
         this_thread.raw = False
         try:
             with VirtualDeviceMode(self).in_thread():

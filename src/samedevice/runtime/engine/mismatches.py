@@ -31,6 +31,7 @@ from samedevice.runtime.engine.transfers import Transfers
 from samedevice.runtime.engine.unmaterialized import Answer, asked, for_shapes
 from samedevice.runtime.state import (
     INDEX_OPERATORS,
+    META,
     Call,
     Form,
     Memory,
@@ -39,8 +40,10 @@ from samedevice.runtime.state import (
     carrier,
     device_of,
     generator_device,
+    operator,
     raw_is_meta,
     tensors_in,
+    this_thread,
 )
 from samedevice.runtime.tracking import Tracker, record_of, replace_tensors
 from samedevice.torch_versions.adapter import RELEASE
@@ -89,7 +92,8 @@ class Mismatches:
                 if devices[0].type != "meta":
                     self._tracker.recorder.meta_copy(named[1][1], devices[0], frame)
             else:
-                given = self._beside_meta(call, named, devices, home, frame)
+                answer = self._beside_meta(call, named, devices, home, frame)
+                given = None if answer is None else answer.result
         elif any(device.type == "cuda" for device in devices):
             if row.by_default:
                 if op.name not in self.unlisted:
@@ -104,6 +108,28 @@ class Mismatches:
         gathered.given = given
         return gathered
 
+    def reached(self, func: Any, *args: Any) -> Answer:
+        """Record what comes of an operator to which only CUDA's route leads, with these tensors.
+
+        It is not run: what the machine has in its place is. Where each result is, if a program is to go on as
+        on hardware.
+        """
+        op = operator(func)
+        tensors = list(tensors_in([*args]))
+        call = Call(op, args, {}, tensors, [record_of(tensor) for tensor in tensors])
+        named = op.named(args, {})
+        devices = [device_of(tensor) for _, tensor, _ in named]
+        if META not in devices or all(device == META for device in devices):
+            return Answer()
+        with_data = [device for device in devices if device != META]
+        home = next((device for device in with_data if device.type == "cuda"), with_data[0])
+        outer, this_thread.raw = this_thread.raw, True
+        try:
+            answer = self._beside_meta(call, named, devices, home, caller())
+        finally:
+            this_thread.raw = outer
+        return answer or Answer()
+
     def _beside_meta(
         self,
         call: Call,
@@ -111,10 +137,10 @@ class Mismatches:
         devices: Sequence[torch.device],
         home: torch.device,
         frame: FrameType,
-    ) -> Any:
-        """Record what comes of an operator with a tensor on meta; its results, where they are on meta and a
-        program is to go on as on hardware: it does not where findings are recorded, so that one weight that
-        was never loaded does not hide all that follows.
+    ) -> Answer | None:
+        """Record what comes of an operator with a tensor on meta; what torch gave, where a program is to go
+        on as on hardware: it does not where findings are recorded, so that one weight that was never loaded
+        does not hide all that follows.
         """
         answer = asked(call, named, devices)
         free = row_for(call.op.name).check is Check.FREE  # may meet any device, and reads shapes perhaps
@@ -122,11 +148,11 @@ class Mismatches:
             return None
         silent = None if answer is None else answer.silent_result
         if answer is not None and (answer.invalid or (silent == "meta" and for_shapes(named, devices))):
-            return answer.result
+            return answer
         recorder = self._tracker.recorder
         error, message = _told(call.op, answer, devices, home)
         recorder.unmaterialized(call.op, error, message, named, devices, frame, silent)
-        return answer.result if answer is not None and recorder.on_mismatch == "raise" else None
+        return answer if recorder.on_mismatch == "raise" else None
 
     def check_generator(self, call: Call, generator: Any, target: torch.device) -> None:
         """Record the finding when a generator belongs to another kind of device than its tensor.

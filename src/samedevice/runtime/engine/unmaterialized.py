@@ -31,11 +31,13 @@ from torch._C import DispatchKey
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from samedevice.events import SilentResult
-from samedevice.runtime.state import CPU, META, VALUE_LIMIT, Call, held, operator, tensors_in
+from samedevice.runtime.state import CPU, META, VALUE_LIMIT, Call, held, tensors_in
 from samedevice.runtime.tracking import replace_tensors, to_meta, to_value, unbacked
 
 Tensor = torch.Tensor
 Named = Sequence[tuple[str, torch.Tensor, bool]]
+EXPLICIT = (DispatchKey.CompositeExplicitAutograd, DispatchKey.CompositeExplicitAutogradNonFunctional)
+"""Where operators that are made of others have their kernel."""
 _ABOUT_DEVICES = re.compile(r"\bdevices?\b|\bmeta\b", re.I)
 _TOO_LARGE = "DefaultCPUAllocator"
 
@@ -48,6 +50,8 @@ class Answer:
     """What it raised over devices."""
     result: Any = None
     """The results, where all of them are on meta."""
+    on_meta: tuple[bool, ...] = ()
+    """Of each result, whether it is there."""
     invalid: bool = False
     """Whether the call is wrong wherever its tensors are: no finding of devices."""
 
@@ -102,8 +106,8 @@ def _tried(call: Call, data: Sequence[Tensor], gpu: torch.device, *, numbers: bo
         return Answer(invalid=True)
     except Exception:
         return None
-    found = list(tensors_in(result))
-    return Answer(result=result if found and all(each.device == META for each in found) else None)
+    on_meta = tuple([each.device == META for each in tensors_in(result)])
+    return Answer(result=result if on_meta and all(on_meta) else None, on_meta=on_meta)
 
 
 def _place(tensor: Tensor, numbers: bool) -> Tensor:
@@ -147,12 +151,18 @@ class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call] # of torch
         return _filled_nowhere(shapes)
 
     def _shape_function(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """What the dispatcher runs, with this mode for what that calls."""
-        if operator(func).composite:
+        """What the dispatcher runs, with this mode for what that calls. An operator that is made of others
+        has no shape function: one that is there is the machine's own.
+        """
+        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
             with self:
                 return func.decompose(*args, **kwargs)
         if not torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "Meta"):
-            return func(*args, **kwargs)
+            key = next((key for key in EXPLICIT if func.has_kernel_for_dispatch_key(key)), None)
+            if key is None:
+                return func(*args, **kwargs)
+            with self:
+                return func._op_dk(key, *args, **kwargs)
         with self:
             return func._op_dk(DispatchKey.Meta, *args, **kwargs)
 

@@ -209,7 +209,8 @@ def _math(
         key, value = [_repeated(tensor, query.size(-3)) for tensor in (key, value)]
     scores = torch.matmul(query, key.transpose(-2, -1) * factor)
     if mask is not None:
-        scores.add_(mask)
+        # `areAnyTensorSubclassLike` is true of a tensor on meta: C++ writes into none then
+        scores = scores + mask if seen_device(mask) == META else scores.add_(mask)
     scores = torch._safe_softmax(scores, -1)
     if dropout > 0.0:
         scores = torch.dropout(scores, dropout, True)

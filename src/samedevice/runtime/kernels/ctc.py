@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 
+from samedevice.runtime.engine import Engine
 from samedevice.runtime.kernels.replacements import replaced
-from samedevice.runtime.state import META
+from samedevice.runtime.state import META, current_machine
 from samedevice.runtime.tensors import host_copy, move, seen_device
 
 aten = torch.ops.aten
@@ -33,7 +34,8 @@ def _loss(
 ) -> torch.Tensor:
     batched = log_probs.dim() == 3
     rows = log_probs if batched else log_probs.unsqueeze(1)
-    wanted = move(targets, seen_device(log_probs), torch.int64)
+    rows, targets = _beside_meta(rows, targets, input_lengths, target_lengths, blank, zero_infinity)
+    wanted = move(targets, seen_device(rows), torch.int64)
     lengths = _numbers(target_lengths, "target_lengths")
     loss: torch.Tensor = aten._ctc_loss.default(
         rows, wanted, _numbers(input_lengths, "input_lengths"), lengths, blank, zero_infinity
@@ -45,6 +47,42 @@ def _loss(
     if reduction == _SUM:
         return loss.sum()
     return loss if batched else loss.squeeze(0)
+
+
+def _beside_meta(
+    rows: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int,
+    zero_infinity: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What C++ asks of probabilities on a GPU, and what it calls of others: there lengths stay tensors
+    (`areAnyTensorSubclassLike` is true of one on meta).
+    """
+    lengths = (input_lengths, target_lengths)
+    tensors = [each for each in (rows, targets, *lengths) if isinstance(each, torch.Tensor)]
+    devices = [seen_device(each) for each in tensors]
+    home = next((device for device in devices if device.type == "cuda"), None)
+    if home is None or META not in devices:
+        return rows, targets
+    reached = current_machine().part(Engine).mismatches.reached
+    kept = all(isinstance(each, torch.Tensor) for each in lengths)
+    if devices[0] != META:
+        asks = aten._use_cudnn_ctc_loss
+        reached(asks.Tensor if kept else asks.default, rows, targets, *lengths, blank)
+    elif kept:
+        wanted = move(targets, META, torch.int64)
+        reached(aten._ctc_loss.Tensor, rows, wanted, *lengths, blank, zero_infinity)
+    else:
+        return rows, targets
+    rows, targets = [
+        torch.zeros(each.shape, dtype=each.dtype, device=home, requires_grad=each.requires_grad)
+        if seen_device(each) == META
+        else each
+        for each in (rows, targets)
+    ]
+    return rows, targets
 
 
 def _numbers(lengths: Any, name: str) -> list[int]:

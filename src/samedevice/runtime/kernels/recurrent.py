@@ -4,17 +4,23 @@ The devices of hidden states and weights are compared as cuDNN's route compares 
 
 C++ compares them itself (`check_attributes` in `aten/src/ATen/native/RNN.h`), before any kernel, with the
 devices that it sees.
+
+Note [Routes of recurrent layers]
+Input on a GPU goes to cuDNN (`cudnn_is_acceptable`), and other input takes the layers apart, once devices
+were compared. With weights or states on meta cuDNN's operator is its shape function, which compares nothing.
+A cell with input on a GPU multiplies, and then calls a fused operator (`aten/src/ATen/native/RNN.cpp`).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 
 from samedevice.events import EventKind
+from samedevice.runtime.engine import Engine
 from samedevice.runtime.kernels.replacements import composite, replaced
 from samedevice.runtime.state import META, caller, current_machine
 from samedevice.runtime.tensors import move, seen_device
@@ -24,30 +30,102 @@ Tensor = torch.Tensor
 aten = torch.ops.aten
 _AT = {"input": 1, "data": 2}
 """Position of the hidden states in each overload; the weights are next."""
+_MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
+"""As cuDNN numbers them."""
+_OF_CUDNN = frozenset((torch.float16, torch.float32, torch.float64))
+_FUSED = {
+    aten.lstm_cell.default: aten._thnn_fused_lstm_cell.default,
+    aten.gru_cell.default: aten._thnn_fused_gru_cell.default,
+}
+_CELL = ("input", "hx", "w_ih", "w_hh", "b_ih", "b_hh")
 
 
-def _network(op: Any, hidden_at: int, *args: Any, **kwargs: Any) -> Any:
+def _network(op: Any, mode: int, hidden_at: int, *args: Any, **kwargs: Any) -> Any:
     hidden, weights = args[hidden_at], args[hidden_at + 1]
     named = [("input", args[0], False), *_named("hx", hidden), *_named("params", weights)]
     devices = [seen_device(tensor) for _, tensor, _ in named]
-    if META in devices or all(device == devices[0] for device in devices):
+    if all(device == devices[0] for device in devices):
         return composite(op, *args, **kwargs)
+    on_meta: tuple[bool, ...] = ()
+    if META in devices and _goes_to_cudnn(args[0], devices[0]):
+        on_meta = current_machine().part(Engine).mismatches.reached(*_of_cudnn(mode, hidden_at, args)).on_meta
+    else:
+        _refuse(op, named, devices)
+    home = next((device for device in devices if device.type == "cuda"), devices[0])
+    moved = list(args)
+    for place in (0, hidden_at, hidden_at + 1):
+        moved[place] = _brought(args[place], home)
+    results = composite(op, *moved, **kwargs)
+    if not any(on_meta):
+        return results
+    return tuple([move(each, META) if there else each for each, there in zip(results, on_meta, strict=False)])
+
+
+def _refuse(
+    op: Any, named: Sequence[tuple[str, torch.Tensor, bool]], devices: Sequence[torch.device]
+) -> None:
+    """What `check_attributes` says."""
     stranger = next(place for place, device in enumerate(devices) if device != devices[0])
     kind = "hidden" if named[stranger][0].startswith("hx") else "parameter"
     message = (
         f"Input and {kind} tensors are not at the same device, found input tensor at {devices[0]} and {kind} "
         f"tensor at {devices[stranger]}"
     )
-    current_machine().part(Recorder).refused(EventKind.MISMATCH, str(op), message, named, devices, caller())
-    home = next((device for device in devices if device.type == "cuda"), devices[0])
-    moved = list(args)
-    for place in (0, hidden_at, hidden_at + 1):
-        moved[place] = (
-            move(args[place], home)
-            if isinstance(args[place], Tensor)
-            else [move(each, home) for each in args[place]]
-        )
-    return composite(op, *moved, **kwargs)
+    event = EventKind.UNMATERIALIZED if META in devices else EventKind.MISMATCH
+    current_machine().part(Recorder).refused(event, str(op), message, named, devices, caller())
+
+
+def _goes_to_cudnn(input: torch.Tensor, device: torch.device) -> bool:
+    """`cudnn_is_acceptable`; see Note [Routes of recurrent layers]."""
+    return (
+        device.type == "cuda"
+        and input.dtype in _OF_CUDNN
+        and input.numel() > 0
+        and torch._C._get_cudnn_enabled()
+    )
+
+
+def _of_cudnn(mode: int, hidden_at: int, args: Sequence[Any]) -> tuple[Any, ...]:
+    """cuDNN's operator, and with what it is called for a call of a layer."""
+    hidden, weights, has_biases, layers, dropout, train, both_ways = args[hidden_at : hidden_at + 7]
+    hx, cx = (hidden, None) if isinstance(hidden, Tensor) else hidden
+    width, projected = hx.size(2), 0
+    if cx is not None and cx.size(2) != width:
+        width, projected = cx.size(2), width
+    packed = hidden_at == _AT["data"]
+    sizes = args[1].tolist() if packed else []
+    batch_first = not packed and args[hidden_at + 7]
+    stride = 4 if has_biases else 2
+    options = (mode, width, projected, layers, batch_first, dropout, train, both_ways, sizes, None)
+    return aten._cudnn_rnn.default, args[0], weights, stride, None, hx, cx, *options
+
+
+def _cell(op: Any, *args: Any, **kwargs: Any) -> Any:
+    given = dict(zip(_CELL, args, strict=False)) | kwargs
+    hidden = given["hx"]
+    hx, last = (hidden, hidden) if isinstance(hidden, Tensor) else (hidden[0], hidden[-1])
+    biases = [given.get("b_ih"), given.get("b_hh")]
+    tensors = [given["input"], hx, last, given["w_ih"], given["w_hh"], *biases]
+    devices = [seen_device(tensor) for tensor in tensors if tensor is not None]
+    if META not in devices or devices[0].type != "cuda":
+        return composite(op, *args, **kwargs)
+    gates = [
+        torch.matmul(each, weight.t())
+        for each, weight in ((given["input"], given["w_ih"]), (hx, given["w_hh"]))
+    ]
+    current_machine().part(Engine).mismatches.reached(_FUSED[op], *gates, last, *biases)
+    return composite(op, **{name: _brought(value, devices[0]) for name, value in given.items()})
+
+
+def _brought(value: Any, home: torch.device) -> Any:
+    """Tensors where the others are; one on meta has nothing to move."""
+    if isinstance(value, (list, tuple)):
+        return [_brought(each, home) for each in value]
+    if not isinstance(value, Tensor) or seen_device(value) == home:
+        return value
+    if seen_device(value) == META:
+        return torch.zeros(value.shape, dtype=value.dtype, device=home, requires_grad=value.requires_grad)
+    return move(value, home)
 
 
 def _named(name: str, tensors: Any) -> Iterator[tuple[str, torch.Tensor, bool]]:
@@ -59,13 +137,19 @@ def _named(name: str, tensors: Any) -> Iterator[tuple[str, torch.Tensor, bool]]:
 
 def _functions() -> dict[Any, Callable[..., Any]]:
     found: dict[Any, Callable[..., Any]] = {}
-    for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+    for name, mode in _MODES.items():
         for overload, hidden_at in _AT.items():
             op = getattr(getattr(aten, name), overload)
-            found[op] = functools.update_wrapper(functools.partial(_network, op, hidden_at), _network)
+            found[op] = functools.update_wrapper(functools.partial(_network, op, mode, hidden_at), _network)
     return found
 
 
-PATCHES = replaced(
-    _functions(), "C++ compares the devices before any kernel, and for C++ all virtual tensors share one"
+PATCHES = (
+    *replaced(
+        _functions(), "C++ compares the devices before any kernel, and for C++ all virtual tensors share one"
+    ),
+    *replaced(
+        {op: functools.update_wrapper(functools.partial(_cell, op), _cell) for op in _FUSED},
+        "CUDA's route ends in a fused operator, and C++ takes that of the host for virtual tensors",
+    ),
 )

@@ -3,7 +3,7 @@
 Three places: what a custom `Function` returns from its backward, what `backward` and `grad` are given to
 start from, and what is assigned to `x.grad`. The texts are those of `validate_outputs`
 (torch/csrc/autograd/engine.cpp) and of `THPVariable_set_grad` (torch/csrc/autograd/python_variable.cpp). A
-gradient without dimensions moves by itself.
+gradient without dimensions moves by itself, and one on meta cannot.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from torch.overrides import get_default_nowrap_functions
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.events import EventKind
-from samedevice.runtime.engine import Engine, Passing, passing
+from samedevice.runtime.engine import Engine, Passing, passing, traced, wrapped_device
 from samedevice.runtime.patching import Patch, With
-from samedevice.runtime.state import CPU, caller, current_machine, is_carrier, this_thread
+from samedevice.runtime.state import CPU, META, caller, current_machine, is_carrier, this_thread
 from samedevice.runtime.tensors.gradients import host_carrier
 from samedevice.runtime.tensors.replaced_data import assign_gradient
 from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
 from samedevice.runtime.tracking import Recorder
 
 Tensor = torch.Tensor
+_DISPATCHES_NOWHERE = torch._C._disabled_torch_dispatch_impl
 _gradient: Any = torch._C.TensorBase.grad
 """C++'s own property."""
 _GRAPH = (
@@ -134,15 +135,17 @@ def _checked(
     if function is None:
         return gradient
     found = seen_device(gradient)
-    if found != device and "meta" not in (found.type, device.type):
-        if gradient.dim() and clean:
+    if found != device and _compared(found, device, gradient):
+        if not gradient.dim() and clean:
+            gradient = move(gradient, device)
+        elif clean:
             name = type(node).__name__
             message = (
                 f"Function {name} returned an invalid gradient at index {edge} - expected device {device} "
                 f"but got {found}"
             )
             _refuse(recorder, name, message, gradient, device)
-        gradient = move(gradient, device)
+        gradient = _there(gradient, device)
     real = function._input_metadata[output].device.type == "cpu"
     if real and is_carrier(gradient):
         return passing(gradient)  # type: ignore[no-any-return]  # a tensor, as it got one
@@ -221,11 +224,30 @@ def _first(place: int, output: Any, gradient: Any, recorder: Recorder) -> Any:
     if not isinstance(output, Tensor) or not isinstance(gradient, Tensor):
         return gradient
     device, found = seen_device(output), seen_device(gradient)
-    if found == device or "meta" in (found.type, device.type):
+    if found == device or not _compared(found, device, output, gradient):
         return gradient
-    if gradient.dim():
-        message = f"invalid gradient at index {place} - expected device {device} but got {found}"
-        _refuse(recorder, "backward", message, gradient, output)
+    if not gradient.dim():
+        return move(gradient, device)
+    message = f"invalid gradient at index {place} - expected device {device} but got {found}"
+    _refuse(recorder, "backward", message, gradient, output)
+    return _there(gradient, device)
+
+
+def _compared(found: torch.device, device: torch.device, *tensors: torch.Tensor) -> bool:
+    """Whether autograd compares these devices: not those of wrappers, which say meta for what is inside."""
+    return META not in (found, device) or not (
+        traced()
+        or any(
+            type(each).__torch_dispatch__ is not _DISPATCHES_NOWHERE or wrapped_device(each) is not None
+            for each in tensors
+        )
+    )
+
+
+def _there(gradient: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """What was refused where it should be; one on meta has nothing to move."""
+    if seen_device(gradient) == META:
+        return torch.zeros(gradient.shape, dtype=gradient.dtype, device=device)
     return move(gradient, device)
 
 
@@ -238,7 +260,7 @@ def _set_gradient(recorder: Recorder, self: torch.Tensor, gradient: Any) -> None
         and gradient.dtype == self.dtype
     ):
         device, found = seen_device(self), seen_device(gradient)
-        if found != device and "meta" not in (found.type, device.type):
+        if found != device and _compared(found, device, self, gradient):
             same = "Please ensure that the gradient and the tensor are on the same device"
             if found.type != device.type:
                 message = (
@@ -251,7 +273,7 @@ def _set_gradient(recorder: Recorder, self: torch.Tensor, gradient: Any) -> None
                     f"tensor located on device with index '{device.index}'. {same}"
                 )
             _refuse(recorder, "grad", message, gradient, self)
-            gradient = move(gradient.detach(), device)
+            gradient = _there(gradient.detach(), device)
         if is_carrier(gradient) != is_carrier(self) and gradient.layout == self.layout == torch.strided:
             assign_gradient(self, gradient)
             return
@@ -263,11 +285,13 @@ def _refuse(
 ) -> None:
     """A gradient that is not where its tensor is; of an edge of the graph only the device is known."""
     named, devices = [("gradient", gradient, False)], [seen_device(gradient)]
+    device = tensor if isinstance(tensor, torch.device) else seen_device(tensor)
+    kind = EventKind.UNMATERIALIZED if META in (*devices, device) else EventKind.MISMATCH
     bare = (("tensor", tensor),) if isinstance(tensor, torch.device) else ()
     if isinstance(tensor, torch.Tensor):
         named.append(("tensor", tensor, False))
         devices.append(seen_device(tensor))
-    recorder.refused(EventKind.MISMATCH, what, message, named, devices, caller(), bare=bare, certain=True)
+    recorder.refused(kind, what, message, named, devices, caller(), bare=bare, certain=True)
 
 
 def _recorder() -> Recorder:
