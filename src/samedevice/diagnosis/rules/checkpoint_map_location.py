@@ -3,8 +3,8 @@
 ## What happens
 
 `torch.load` puts each tensor back on the device it was saved from. That GPU does not exist here, or it is not
-where the script wants the tensors. Or `map_location` sends all of a file to a GPU, and a part of it has to stay
-on the host: `torch.set_rng_state` refuses a state on a GPU ("RNG state must be a torch.ByteTensor").
+where the script wants the tensors. Or `map_location` sends all of a file to a GPU, and a part of it has to
+stay on the host: `torch.set_rng_state` refuses a state on a GPU ("RNG state must be a torch.ByteTensor").
 
 ## Why it fails
 
