@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -96,7 +97,16 @@ def explain_text(text: str, source: Source | None = None) -> list[Finding[Phrase
 
     With `source`, the source of the failing function is evidence where it is at hand.
     """
-    return [explain_report(report, source) for report in read_paste(text)]
+    found = [explain_report(report, source) for report in read_paste(text)]
+    return [replace(each, message=_as_printed(each.message, text)) for each in found]
+
+
+def _as_printed(message: str | None, text: str) -> str | None:
+    """A message as its text has it: short forms were written out to read them ("can't", "cannot")."""
+    if message is None or "cannot" not in message:
+        return message
+    printed = re.search(re.escape(message).replace("cannot", r"can(?:'|no)t"), text)
+    return message if printed is None else printed.group()
 
 
 def explain_report(report: Report, source: Source | None = None) -> Finding[Phrase]:
