@@ -49,6 +49,8 @@ class Demand:
     """Only when the reference is on this kind of device."""
     host_passes: bool = False
     """What is on the host passes."""
+    beside: str | None = None
+    """Only when this argument was given, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,8 @@ def _judge_demand(demand: Demand, arguments: Sequence[Argument]) -> Refusal | No
     reference = next((argument for argument in arguments if argument.bare == demand.reference), None)
     if reference is None and demand.reference:
         return None
+    if demand.beside is not None and all(argument.bare != demand.beside for argument in arguments):
+        return None
     own = "cpu" if reference is None else reference.device
     if demand.on is not None and _kind(own) != demand.on:
         return None
