@@ -18,7 +18,7 @@ from samedevice.device_rules._table import (
     table_of,
 )
 from samedevice.device_rules._types import Lack, lacking
-from samedevice.device_rules._verdict import TYPE_NAMES, Refusal, judge_devices
+from samedevice.device_rules._verdict import TYPE_NAMES, Refusal, judge_devices, no_kernel
 
 __all__ = [
     "TYPE_NAMES",
@@ -30,6 +30,7 @@ __all__ = [
     "Row",
     "judge_devices",
     "lacking",
+    "no_kernel",
     "nondeterministic",
     "of_another_library",
     "on_host",

@@ -51,6 +51,8 @@ class Demand:
     """What is on the host passes."""
     beside: str | None = None
     """Only when this argument was given, too."""
+    missing: bool = False
+    """It is the dispatcher that refuses, which has no kernel: a NotImplementedError."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import torch
 from samedevice.device_rules import Argument, Check, Refusal, Row, judge_devices, row_for
 from samedevice.events import EventKind
 from samedevice.runtime.engine.composites import Composites
+from samedevice.runtime.engine.convolutions import convolution_row
 from samedevice.runtime.engine.crossing import Passing, passing_for
 from samedevice.runtime.engine.draws import draws_nothing
 from samedevice.runtime.engine.transfers import Transfers
@@ -72,7 +73,7 @@ class Mismatches:
         named = op.named(call.args, call.kwargs)
         self._composites.claim(named, frame)
         devices = [device_of(tensor) for _, tensor, _ in named]
-        row = row_for(op.name)
+        row = convolution_row(op, call.args, call.kwargs) or row_for(op.name)
         home = _home(op, row, named, devices)
         given = None
         if any(device.type == "meta" for device in devices):
@@ -89,7 +90,10 @@ class Mismatches:
             refused = refusal(row, named, devices)
             if refused is not None:
                 kind = EventKind.UNCHECKED if refused.silent else EventKind.MISMATCH
-                self._tracker.recorder.refused(kind, op.name, refused.message, named, devices, frame)
+                error = NotImplementedError if refused.missing else RuntimeError
+                self._tracker.recorder.refused(
+                    kind, op.name, refused.message, named, devices, frame, error=error
+                )
                 self._send_gradients_back(named)
         gathered = self._gather(call, named, devices, home)
         gathered.given = given
