@@ -360,8 +360,12 @@ ROWS: tuple[Row, ...] = (
     ),
     *(
         row
-        for plain, called in (("clamp_min", "clamp_min"), ("clamp_max", "clamp_max"), ("maximum", "clamp_min"),
-                              ("minimum", "clamp_max"))
+        for plain, called in (
+            ("clamp_min", "clamp_min"),
+            ("clamp_max", "clamp_max"),
+            ("maximum", "clamp_min"),
+            ("minimum", "clamp_max"),
+        )
         for in_place in ("", "_")
         for row in _family(
             f"_foreach_{plain}{in_place}.List",

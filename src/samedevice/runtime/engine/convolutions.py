@@ -1,8 +1,8 @@
 """Which operator computes a convolution on a GPU's host: it decides who compares devices, and in which words.
 
 Source: `_select_conv_backend` and `_convolution` of aten/src/ATen/native/Convolution.cpp. Only the input's device
-decides. Asked here is what the host of a GPU would do, whose torch has cuDNN and oneDNN, so that the answer is the
-same on every machine; a test compares it with torch's own.
+decides. Asked here is what the host of a GPU would do, whose torch has cuDNN and oneDNN, so that the answer is
+the same on every machine; a test compares it with torch's own.
 """
 
 from __future__ import annotations
@@ -134,20 +134,23 @@ def _cudnn_is_faster(asked: _Convolution) -> bool:
     one_line = asked.size[2] == 1
     if asked.size[1] < _LEAST_CHANNELS or not (asked.stride[0] == asked.stride[1] or one_line):
         return False
-    return (one_line and asked.stride[1] == 1) or _worthwhile(*asked.size, *asked.filter[2:], asked.stride[1])
+    return (one_line and asked.stride[1] == 1) or _worthwhile(asked)
 
 
-def _worthwhile(batch: int, channels: int, _: int, width: int, rows: int, columns: int, step: int) -> bool:
+def _worthwhile(asked: _Convolution) -> bool:
     """Source: `check_cudnn_depthwise_workload_with_filter`."""
+    batch, channels, _, width = asked.size
+    rows, columns = asked.filter[2:]
+    step = asked.stride[1]
     if rows != columns or columns not in (1, 3, 5) or width < _LEAST_WIDTH or step not in (1, 2):
         return False
     if step == 1:
         return True
     if batch == 1:
-        return columns != 1 or width <= 28  # noqa: PLR2004 # the heuristics' own numbers, as those below
+        return columns != 1 or width <= 28  # the heuristics' own numbers, as those below
     if columns == 1:
-        return batch <= 16 and channels >= 128 and width <= _LEAST_WIDTH  # noqa: PLR2004
-    return channels >= 512 or (channels >= 256 and width >= 28)  # noqa: PLR2004
+        return batch <= 16 and channels >= 128 and width <= _LEAST_WIDTH
+    return channels >= 512 or (channels >= 256 and width >= 28)
 
 
 def _onednn_is_faster(asked: _Convolution) -> bool:

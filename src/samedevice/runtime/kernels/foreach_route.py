@@ -19,6 +19,8 @@ from samedevice.runtime.patching import Patch, With
 from samedevice.runtime.state import as_torch, current_machine, operator
 
 KERNEL = "at::native::multi_tensor_apply_kernel"
+
+
 class ForeachRoute:
     """One machine while profiles are taken."""
 

@@ -21,8 +21,7 @@ from samedevice.runtime.tracking import Recorder
 Tensor = torch.Tensor
 Groups = dict[Any, tuple[list[list[Any]], list[int]]]
 _NAME = "_group_tensors_by_device_and_dtype"
-_torchs_own: Any = torch._C._group_tensors_by_device_and_dtype  # type: ignore[attr-defined]
-# not among the declared names
+_torchs_own: Any = torch._C._group_tensors_by_device_and_dtype
 _Place = Literal["same", "host", "other"]
 _STAND_INS: dict[_Place, tuple[str, str]] = {
     "same": ("cpu", "cpu"),
@@ -50,7 +49,7 @@ def _group_by_device_and_dtype(lists: Sequence[Sequence[Any]], with_indices: boo
 
 
 def _refuses(alike: list[Any]) -> bool:
-    """Whether the tensors of one index do not go together: a parameter, and what an optimizer keeps for it."""
+    """Whether the tensors of one index do not go together: a parameter and what is kept for it."""
     first = alike[0]
     home = seen_device(first)
     for each in alike[1:]:
