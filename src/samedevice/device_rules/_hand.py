@@ -48,8 +48,8 @@ def _fused(
 ) -> Row:
     """A fused optimizer whose learning rate is a tensor.
 
-    No wrapper, and `state_steps` is looked at by nobody. `largest` is said where the largest squares are kept,
-    too.
+    No wrapper, and `state_steps` is looked at by nobody. `largest` is said where the largest squares are
+    kept, too.
     """
     first, *others = lists.split()
     whole = (first, *others, "max_exp_avg_sqs")

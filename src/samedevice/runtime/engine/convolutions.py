@@ -1,8 +1,8 @@
-"""Which operator computes a convolution on a GPU's host: it decides who compares devices, and in which words.
+"""Which operator computes a convolution: it decides who compares devices, and in which words.
 
-Source: `_select_conv_backend` and `_convolution` of aten/src/ATen/native/Convolution.cpp. Only the input's device
-decides. Asked here is what the host of a GPU would do, whose torch has cuDNN and oneDNN, so that the answer is
-the same on every machine; a test compares it with torch's own.
+Source: `_select_conv_backend` and `_convolution` of aten/src/ATen/native/Convolution.cpp. Of the devices only
+the input's decides. Asked is what the host of a GPU would do, whose torch has cuDNN and oneDNN, so that the
+answer is the same on every machine; a test compares it with torch's own.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ _ELEMENTS: dict[Any, Any] = {
 
 
 def for_each(op: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What takes each tensor by itself where there is no kernel for all, if devices are not compared alike."""
+    """What takes each tensor by itself where no kernel takes all, if it compares devices otherwise."""
     single = _ELEMENTS.get(op.func)
     return None if single is None or takes_fast_route(op, args, kwargs) else single
 
