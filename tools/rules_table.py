@@ -191,13 +191,12 @@ takes no CPU scalar in torch 2.6, `mse_loss` compares devices in newer ones), th
 - Operators on sparse tensors have wrappers of their own (`wrapper_SparseCsrCUDA_...`); here they are refused
 with the iterator's words.
 - Some composite operators compare devices in Python functions of their own here (attention).
-- Recurrent networks on a GPU go to cudnn, whose words are in the row of `_cudnn_rnn`; here they are taken
-apart, and the first matrix
-  product is refused instead, with its words.
-- A convolution whose input is on the host says *Input type ... should be the same* here; with small inputs
-that go neither to oneDNN nor to cudnn, CUDA names the wrapper of `_slow_conv2d_forward` and its kin, or has
-no kernel (`slow_conv3d_forward`). `native_batch_norm`, called by its name, names its own wrapper there and
-cudnn's here. `rms_norm` names the wrapper of `_fused_rms_norm` there.
+- A convolution has the words of the operator that computes it (`runtime/engine/convolutions.py`): cuDNN's and
+oneDNN's are the row above; depthwise and slow ones name their own wrapper, and on the host a convolution in
+three dimensions has no kernel that takes a weight on a GPU (`slow_conv3d_forward`). For types below single
+precision oneDNN is taken to be there, as it is on newer processors.
+- `native_batch_norm`, called by its name, names its own wrapper there and cudnn's here. `rms_norm` names the
+wrapper of `_fused_rms_norm` there.
 - What depends on arguments that are no tensors is not seen: `index_put` with `accumulate=True` has a text of
 its own, and `torch.diff(x, n=0, out=y)` is accepted here.
 - Operators of `torch.cuda.jiterator` do not run on a virtual machine.

@@ -369,6 +369,12 @@ def test_fused_optimizers_look_at_all_but_their_steps():
     given[1] = "grads[0]@cpu:2"
     text = "params, grads, exp_avgs, and exp_avg_sqs must have same dtype, device, and layout"
     assert message("aten._fused_adam_.tensor_lr", *given) == text
+    text = (
+        "params, grads, exp_avgs, exp_avg_sqs, and max_exp_avg_sqs must have same dtype, device, and layout"
+    )
+    assert message("aten._fused_adam_.tensor_lr", *given, "max_exp_avg_sqs[0]@cuda:0:2") == text
+    given[1:2] = ["grads[0]@cuda:0:2", "max_exp_avg_sqs[0]@cpu:2"]
+    assert message("aten._fused_adam_.tensor_lr", *given) == text
 
 
 def pieces_missing(text: str, library: bytes) -> str:

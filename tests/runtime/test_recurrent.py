@@ -65,6 +65,77 @@ def test_refused_when_asked_to():
             network(torch.ones(3, 2, 4, device=GPU), states(torch.nn.LSTM, "cpu"))
 
 
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_packed_input_on_the_host_is_refused_by_the_first_product(machine, network, bias):
+    moved = network(4, 4, bias=bias).to(GPU)
+    result, _ = moved(pack_sequence([torch.ones(3, 4), torch.ones(2, 4)]))
+    assert result.data.device == torch.device(GPU)
+    argument, place, other = ("mat1", "cpu", GPU) if bias else ("mat2", GPU, "cpu")
+    method = "addmm" if bias else "mm"
+    assert [event.message for event in machine.events] == [differs(argument, place, other, method)]
+
+
+def differs(argument, place, other, method):
+    return (
+        f"Expected all tensors to be on the same device, but got {argument} is on {place}, different from "
+        f"other tensors on {other} (when checking argument in method wrapper_CUDA_{method})"
+    )
+
+
+CELLS = {
+    "weight_ih": ("mat2", "cpu", GPU, "mm"),
+    "weight_hh": ("mat2", "cpu", GPU, "mm"),
+    "bias_ih": ("input_bias", "cpu", GPU, "__thnn_fused_{}_cell"),
+    "bias_hh": ("hidden_bias", "cpu", GPU, "__thnn_fused_{}_cell"),
+    "input": ("mat1", "cpu", GPU, "addmm"),
+    "hx": ("mat2", GPU, "cpu", "mm"),
+    "cx": ("cx", "cpu", GPU, "__thnn_fused_{}_cell"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "stays"),
+    [*(("lstm", name) for name in CELLS), *(("gru", name) for name in CELLS if name != "cx")],
+)
+def test_cell_with_one_tensor_on_the_host(kind, stays):
+    argument, place, other, method = CELLS[stays]
+    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise") as machine:
+        cell = (torch.nn.LSTMCell if kind == "lstm" else torch.nn.GRUCell)(3, 2).to(GPU)
+        if stays in dict(cell.named_parameters()):
+            setattr(cell, stays, torch.nn.Parameter(getattr(cell, stays).detach().cpu()))
+        x = torch.ones(1, 3, device="cpu" if stays == "input" else GPU)
+        given = [torch.ones(1, 2, device="cpu" if stays == name else GPU) for name in ("hx", "cx")]
+        with pytest.raises(RuntimeError) as raised:
+            cell(x, tuple(given) if kind == "lstm" else given[0])
+        assert str(raised.value) == differs(argument, place, other, method.format(kind))
+        assert len(machine.events) == 1
+
+
+def test_cell_goes_on_where_it_was_refused(machine):
+    reference = torch.nn.LSTMCell(3, 2)
+    expected = reference(torch.ones(1, 3))[0].sum().item()
+    result, _ = reference(torch.ones(1, 3, device=GPU))
+    assert result.device == torch.device(GPU)
+    assert result.sum().item() == pytest.approx(expected, rel=1e-4)
+    assert {event.op for event in machine.events} == {
+        "aten.mm.default",
+        "aten._thnn_fused_lstm_cell.default",
+    }
+    result.sum().backward()
+    assert reference.weight_ih.grad.device == torch.device("cpu")
+
+
+@pytest.mark.parametrize("cell", [torch.nn.LSTMCell, torch.nn.GRUCell])
+def test_cell_on_one_gpu_is_as_on_the_host(machine, cell):
+    reference = cell(3, 2)
+    expected = reference(torch.ones(1, 3))
+    result = reference.to(GPU)(torch.ones(1, 3, device=GPU))
+    for found, wanted in zip(result, expected, strict=True):
+        torch.testing.assert_close(found.cpu(), wanted)
+    assert machine.events == []
+
+
 @pytest.mark.parametrize("lengths", [[5, 3], [3, 5]])
 def test_packing_is_as_on_the_host(machine, lengths):
     x = torch.randn(2, 5, 4)

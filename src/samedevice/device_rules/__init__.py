@@ -20,7 +20,7 @@ from samedevice.device_rules._table import (
     table_of,
 )
 from samedevice.device_rules._types import Lack, lacking
-from samedevice.device_rules._verdict import TYPE_NAMES, Refusal, judge_devices
+from samedevice.device_rules._verdict import TYPE_NAMES, Refusal, judge_devices, no_kernel
 
 __all__ = [
     "TYPE_NAMES",
@@ -33,6 +33,7 @@ __all__ = [
     "judge_devices",
     "lacking",
     "lacks_sparse",
+    "no_kernel",
     "nondeterministic",
     "of_another_library",
     "on_host",

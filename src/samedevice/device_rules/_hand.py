@@ -35,14 +35,24 @@ _CONVOLUTION = (
 )
 
 
+_ALIKE = "{} must have same dtype, device, and layout"
+"""Of the fused optimizers that are told which lists they have."""
+
+
 def _fused(
-    op: str, lists: str, message: str, lr: str = "lr must be on the same GPU device as the params"
+    op: str,
+    lists: str,
+    message: str,
+    lr: str = "lr must be on the same GPU device as the params",
+    largest: str | None = None,
 ) -> Row:
     """A fused optimizer whose learning rate is a tensor.
 
-    No wrapper, and `state_steps` is looked at by nobody.
+    No wrapper, and `state_steps` is looked at by nobody. `largest` is said where the largest squares are
+    kept, too.
     """
     first, *others = lists.split()
+    whole = (first, *others, "max_exp_avg_sqs")
     return Row(
         op,
         Check.UNCHECKED,
@@ -51,6 +61,7 @@ def _fused(
             Demand(first, ("grad_scale",), "grad_scale must be on the same GPU device as the params"),
             Demand(first, ("found_inf",), "found_inf must be on the same GPU device as the params"),
             Demand(first, ("lr",), lr, host_passes=True),
+            *([] if largest is None else [Demand(first, whole, largest, beside="max_exp_avg_sqs")]),
             Demand(first, (first, *others), message),
         ),
         source=_NATIVE
@@ -346,6 +357,24 @@ ROWS: tuple[Row, ...] = (
         "_foreach_mul.Tensor _foreach_mul_.Tensor _foreach_div.Tensor _foreach_div_.Tensor",
         Check.ITERATOR,
         "cuda/ForeachBinaryOpScalarTensor.cu: mul and div read a scalar on the host, test/test_foreach.py",
+    ),
+    *(
+        row
+        for plain, called in (
+            ("clamp_min", "clamp_min"),
+            ("clamp_max", "clamp_max"),
+            ("maximum", "clamp_min"),
+            ("minimum", "clamp_max"),
+        )
+        for in_place in ("", "_")
+        for row in _family(
+            f"_foreach_{plain}{in_place}.List",
+            Check.WRAPPER,
+            f"ForeachOpsKernels.cpp: {called}{in_place} does the work when devices differ",
+            method=f"wrapper_CUDA_{called}{in_place}_Tensor",
+            order=("self", "other"),
+            names=(("other", called.removeprefix("clamp_")),),
+        )
     ),
     # -- operators that call another one
     *_family("stack _stack", Check.WRAPPER, "TensorShape.cpp, stack: calls cat", method="wrapper_CUDA_cat"),
@@ -768,18 +797,20 @@ ROWS: tuple[Row, ...] = (
     ),
     _fused(
         "_fused_adam_.tensor_lr",
-        "self grads exp_avgs exp_avg_sqs max_exp_avg_sqs",
-        "params, grads, exp_avgs, and exp_avg_sqs must have same dtype, device, and layout",
+        "self grads exp_avgs exp_avg_sqs",
+        _ALIKE.format("params, grads, exp_avgs, and exp_avg_sqs"),
+        largest=_ALIKE.format("params, grads, exp_avgs, exp_avg_sqs, and max_exp_avg_sqs"),
     ),
     _fused(
         "_fused_adamw_.tensor_lr",
-        "self grads exp_avgs exp_avg_sqs max_exp_avg_sqs",
-        "params, grads, exp_avgs, and exp_avg_sqs must have same dtype, device, and layout",
+        "self grads exp_avgs exp_avg_sqs",
+        _ALIKE.format("params, grads, exp_avgs, and exp_avg_sqs"),
+        largest=_ALIKE.format("params, grads, exp_avgs, exp_avg_sqs, and max_exp_avg_sqs"),
     ),
     _fused(
         "_fused_adagrad_.tensor_lr",
         "self grads state_sums",
-        "params and grads must have same dtype, device, and layout",
+        _ALIKE.format("params and grads"),
     ),
     _fused(
         "_fused_sgd_.tensor_lr",

@@ -49,6 +49,10 @@ class Demand:
     """Only when the reference is on this kind of device."""
     host_passes: bool = False
     """What is on the host passes."""
+    beside: str | None = None
+    """Only when this argument was given, too."""
+    missing: bool = False
+    """It is the dispatcher that refuses, which has no kernel: a NotImplementedError."""
 
 
 @dataclass(frozen=True, slots=True)

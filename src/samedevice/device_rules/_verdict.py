@@ -35,6 +35,8 @@ class Refusal:
     position: int
     silent: bool = False
     """True when the kernel would not raise at all: wrong results or an illegal access."""
+    missing: bool = False
+    """True when there is no kernel to ask: a NotImplementedError."""
 
 
 def judge_devices(row: Row, arguments: Sequence[Argument], torch_version: tuple[int, int]) -> Refusal | None:
@@ -93,6 +95,8 @@ def _judge_demand(demand: Demand, arguments: Sequence[Argument]) -> Refusal | No
     reference = next((argument for argument in arguments if argument.bare == demand.reference), None)
     if reference is None and demand.reference:
         return None
+    if demand.beside is not None and all(argument.bare != demand.beside for argument in arguments):
+        return None
     own = "cpu" if reference is None else reference.device
     if demand.on is not None and _kind(own) != demand.on:
         return None
@@ -101,8 +105,21 @@ def _judge_demand(demand: Demand, arguments: Sequence[Argument]) -> Refusal | No
             continue
         same = _kind(argument.device) == _kind(own) if demand.kinds else argument.device == own
         if not same:
-            return Refusal(_words(demand, own, argument, arguments), position)
+            return Refusal(_words(demand, own, argument, arguments), position, missing=demand.missing)
     return None
+
+
+def no_kernel(operator: str, backend: str = "CUDA") -> str:
+    """What the dispatcher says to a tensor on a GPU; what it lists after this differs between builds.
+
+    Source: c10/core/impl, OperatorEntry::reportError.
+    """
+    return (
+        f"Could not run '{operator}' with arguments from the '{backend}' backend. This could be because the "
+        "operator doesn't exist for this backend, or was omitted during the selective/custom build process "
+        "(if using custom build). If you are a Facebook employee using PyTorch on mobile, please visit "
+        "https://fburl.com/ptmfixes for possible resolutions."
+    )
 
 
 def _words(demand: Demand, own: str, offender: Argument, arguments: Sequence[Argument]) -> str:

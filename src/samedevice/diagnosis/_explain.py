@@ -42,6 +42,7 @@ _HAPPENED = {
     "input-weight-type": "SD101",
     "type-combination": "SD101",
     "metric-device": "SD101",
+    "optimizer-groups": "SD101",
     "meta-copy": "SD102",
     "meta-device": "SD102",
     "meta-value": "SD102",

@@ -476,6 +476,11 @@ KINDS: tuple[Kind, ...] = (
         r"Expect(?:ed)? (?:argument )?\W?(?P<argument>\w{1,60})\W? to have device (?P<d2>DEVICE),? but got (?P<d1>DEVICE)",
     ),
     _row(
+        "optimizer-groups",
+        "tensors of the same index",
+        r"Tensors of the same index must be on the same device and the same dtype",
+    ),
+    _row(
         "same-device",
         "same device|same type of device|same gpu",
         r"(?:expected|expects|must|need|needs|should|required?)[\w ,:*()']{0,60} (?:in|on|at|have|be) (?:the )?same (?:type of )?(?:devices?|gpus?)\b",

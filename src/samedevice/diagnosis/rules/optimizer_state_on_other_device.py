@@ -142,8 +142,8 @@ def _of_parameters(failure: Failure) -> bool:
 
 _KEPT = ("self.param_groups", "self.state")
 """Where an optimizer of torch has its options and what it keeps for each parameter."""
-_FUSED = ("_fused_adam", "_fused_sgd", "_foreach")
-"""Operators of optimizers."""
+_FUSED = ("_fused_adam", "_fused_sgd", "_foreach", "_group_tensors_by_device")
+"""Operators of optimizers, and what groups their tensors."""
 _UPDATES = ("addcdiv", "addcmul", "lerp")
 """Operators that update parameters, where they are in place or get parameters."""
 
@@ -229,6 +229,7 @@ RULE = Rule(
             ),
             certain=True,
         ),
+        sign(8, said("optimizer-groups")),
         sign(7, said("same-device argument-device", op="fused_adam|fused_sgd|foreach|lerp|addcmul|addcdiv")),
         sign(
             6,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from samedevice.runtime.engine.crossing import Passing, passing
 from samedevice.runtime.engine.engine import Engine, VirtualDeviceMode, traced
+from samedevice.runtime.engine.fast_route import PREFIX as FOREACH
+from samedevice.runtime.engine.fast_route import one_kernel
 from samedevice.runtime.engine.higher_order import has_kernel_on_cuda, kernel_on_cuda
 from samedevice.runtime.engine.interceptors import Order, Proceed
 from samedevice.runtime.engine.mismatches import refusal
@@ -15,6 +17,7 @@ from samedevice.runtime.engine.wrappers import PATCHES as WRAPPERS
 from samedevice.runtime.engine.wrappers import wrapped_device
 
 __all__ = [
+    "FOREACH",
     "HOST_LIMIT",
     "WORDING",
     "WRAPPERS",
@@ -25,6 +28,7 @@ __all__ = [
     "VirtualDeviceMode",
     "has_kernel_on_cuda",
     "kernel_on_cuda",
+    "one_kernel",
     "passing",
     "refusal",
     "refuse_real_gpus",

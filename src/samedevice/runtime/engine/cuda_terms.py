@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import torch
 
-from samedevice.device_rules import TYPE_NAMES, lacking, nondeterministic, only_on_cpu
+from samedevice.device_rules import TYPE_NAMES, lacking, no_kernel, nondeterministic, only_on_cpu
 from samedevice.runtime.engine.determinism import check_determinism
 from samedevice.runtime.state import Call, Operator
 
@@ -39,13 +39,7 @@ def cuda_terms(op: Operator) -> Terms | None:
 def refuse(call: Call, backend: str = "CUDA") -> None:
     """The dispatcher finds no kernel for a tensor on a GPU, before anybody compares devices."""
     name = call.op.func.name().removesuffix(".default")
-    # c10/core/impl: OperatorEntry::reportError; what it lists after this differs between builds.
-    raise NotImplementedError(
-        f"Could not run '{name}' with arguments from the '{backend}' backend. This could be because the "
-        "operator doesn't exist for this backend, or was omitted during the selective/custom build process "
-        "(if using custom build). If you are a Facebook employee using PyTorch on mobile, please visit "
-        "https://fburl.com/ptmnbugs for possible resolutions."
-    )
+    raise NotImplementedError(no_kernel(name, backend))
 
 
 def _check_type(call: Call) -> None:

@@ -32,6 +32,8 @@ from samedevice.runtime.engine.composites import Composites
 from samedevice.runtime.engine.crossing import leads_to_host, passing
 from samedevice.runtime.engine.cuda_terms import cuda_terms, refuse
 from samedevice.runtime.engine.draws import engine_for
+from samedevice.runtime.engine.fast_route import PREFIX as FOREACH
+from samedevice.runtime.engine.fast_route import for_each
 from samedevice.runtime.engine.higher_order import kernel_on_cuda
 from samedevice.runtime.engine.interceptors import Collective, Interceptor, Order
 from samedevice.runtime.engine.masks import masks_to_indices
@@ -269,7 +271,7 @@ class Engine:
         if mixed:
             return (
                 self._foreach_over_devices(op, args, kwargs)
-                if op.short.startswith("_foreach_")
+                if op.short.startswith(FOREACH)
                 else self._over_devices(call, target)
             )
         if home.type == "meta" and (target is None or target.type == "meta"):
@@ -579,15 +581,19 @@ class Engine:
         """
         lists = [value for value in (*args, *kwargs.values()) if isinstance(value, (list, tuple)) and value]
         length = next(len(value) for value in lists if isinstance(value[0], Tensor))
+        single = for_each(op, args, kwargs)
+        one_op = op if single is None else operator(single)
 
         def one(value: Any, position: int) -> Any:
-            return [value[position]] if isinstance(value, (list, tuple)) and len(value) == length else value
+            if not isinstance(value, (list, tuple)) or len(value) != length:
+                return value
+            return [value[position]] if single is None else value[position]
 
         results = []
         for position in range(length):
             part = tuple([one(value, position) for value in args])
             options = {name: one(value, position) for name, value in kwargs.items()}
-            results.append(self._one_element(op, part, options))
+            results.append(self._one_element(one_op, part, options))
         if not op.func._schema.returns:
             return None
         return [tensor for result in results for tensor in tensors_in(result)]

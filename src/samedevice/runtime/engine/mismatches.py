@@ -25,6 +25,7 @@ from samedevice.device_rules import (
 )
 from samedevice.events import EventKind
 from samedevice.runtime.engine.composites import Composites
+from samedevice.runtime.engine.convolutions import convolution_row
 from samedevice.runtime.engine.crossing import Passing, passing_for
 from samedevice.runtime.engine.draws import draws_nothing
 from samedevice.runtime.engine.transfers import Transfers
@@ -84,7 +85,7 @@ class Mismatches:
         named = op.named(call.args, call.kwargs)
         self._composites.claim(named, frame)
         devices = [device_of(tensor) for _, tensor, _ in named]
-        row = row_of(op, named, key)
+        row = convolution_row(op, call.args, call.kwargs) or row_of(op, named, key)
         home = _home(op, row, named, devices)
         given = None
         if any(device.type == "meta" for device in devices):
@@ -102,7 +103,10 @@ class Mismatches:
             refused = refusal(row, named, devices)
             if refused is not None:
                 kind = EventKind.UNCHECKED if refused.silent else EventKind.MISMATCH
-                self._tracker.recorder.refused(kind, op.name, refused.message, named, devices, frame)
+                error = NotImplementedError if refused.missing else RuntimeError
+                self._tracker.recorder.refused(
+                    kind, op.name, refused.message, named, devices, frame, error=error
+                )
                 self._send_gradients_back(named)
         gathered = self._gather(call, named, devices, home)
         gathered.given = given

@@ -7,8 +7,9 @@ devices that it sees.
 
 Note [Routes of recurrent layers]
 Input on a GPU goes to cuDNN (`cudnn_is_acceptable`), and other input takes the layers apart, once devices
-were compared. With weights or states on meta cuDNN's operator is its shape function, which compares nothing.
-A cell with input on a GPU multiplies, and then calls a fused operator (`aten/src/ATen/native/RNN.cpp`).
+were compared; a packed input on the host is taken apart without that. With weights or states on meta cuDNN's
+operator is its shape function, which compares nothing. A cell with input on a GPU makes two products, then
+calls a fused operator (`aten/src/ATen/native/RNN.cpp`, `LSTMCell` and `GRUCell`).
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from typing import Any
 
 import torch
 
+from samedevice.device_rules import row_for
 from samedevice.events import EventKind
-from samedevice.runtime.engine import Engine
+from samedevice.runtime.engine import Engine, refusal
 from samedevice.runtime.kernels.replacements import composite, replaced
 from samedevice.runtime.state import META, caller, current_machine
 from samedevice.runtime.tensors import move, seen_device
@@ -49,6 +51,9 @@ def _network(op: Any, mode: int, hidden_at: int, *args: Any, **kwargs: Any) -> A
     on_meta: tuple[bool, ...] = ()
     if META in devices and _goes_to_cudnn(args[0], devices[0]):
         on_meta = current_machine().part(Engine).mismatches.reached(*_of_cudnn(mode, hidden_at, args)).on_meta
+    elif META not in devices and hidden_at == _AT["data"] and devices[0].type == "cpu":
+        if not _first_product_refused(args[0], weights, has_biases=args[hidden_at + 2]):
+            return composite(op, *args, **kwargs)
     else:
         _refuse(op, named, devices)
     home = next((device for device in devices if device.type == "cuda"), devices[0])
@@ -100,21 +105,67 @@ def _of_cudnn(mode: int, hidden_at: int, args: Sequence[Any]) -> tuple[Any, ...]
     return aten._cudnn_rnn.default, args[0], weights, stride, None, hx, cx, *options
 
 
+def _first_product_refused(input: torch.Tensor, weights: Any, *, has_biases: bool) -> bool:
+    """Whether the first layer's product of a packed input is refused, which comes before all else."""
+    if has_biases:
+        return _refused(_ADDMM, {"self": weights[2], "mat1": input, "mat2": weights[0]})
+    return _refused(_MM, {"self": input, "mat2": weights[0]})
+
+
+_MM, _ADDMM = str(aten.mm.default), str(aten.addmm.default)
+
+
 def _cell(op: Any, *args: Any, **kwargs: Any) -> Any:
-    given = dict(zip(_CELL, args, strict=False)) | kwargs
-    hidden = given["hx"]
-    hx, last = (hidden, hidden) if isinstance(hidden, Tensor) else (hidden[0], hidden[-1])
-    biases = [given.get("b_ih"), given.get("b_hh")]
-    tensors = [given["input"], hx, last, given["w_ih"], given["w_hh"], *biases]
-    devices = [seen_device(tensor) for tensor in tensors if tensor is not None]
-    if META not in devices or devices[0].type != "cuda":
+    """A cell whose input is on a GPU: the kernels that CUDA calls for it compare devices, each its own."""
+    given = {**dict(zip(_CELL, args, strict=False)), **kwargs}
+    input, hidden = given["input"], given["hx"]
+    states = [hidden] if isinstance(hidden, Tensor) else list(hidden)
+    weights = [given.get(name) for name in _CELL[2:]]
+    devices = [seen_device(each) for each in (input, *states, *weights) if each is not None]
+    home = devices[0]
+    if home.type != "cuda" or all(device == home for device in devices):
         return composite(op, *args, **kwargs)
+    if META in devices:
+        return _cell_beside_meta(op, given, states)
+    _refused(_MM, {"self": input, "mat2": given["w_ih"]})
+    _refused(_MM, {"self": states[0], "mat2": given["w_hh"]})
+    gates = {"input_gates": input, "hidden_gates": _where_it_is(states[0], given["w_hh"])}
+    kept = {"hx" if len(states) == 1 else "cx": states[-1]}
+    _refused(str(_FUSED[op]), {**gates, **kept, "input_bias": weights[2], "hidden_bias": weights[3]})
+    return composite(
+        op,
+        move(input, home),
+        move(hidden, home) if isinstance(hidden, Tensor) else [move(each, home) for each in hidden],
+        *[None if each is None else move(each, home) for each in weights],
+    )
+
+
+def _where_it_is(state: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """What is where a product of both is."""
+    return state if seen_device(state).type == "cuda" else weight
+
+
+def _refused(operator: str, given: dict[str, torch.Tensor | None]) -> bool:
+    """Whether an operator that a network or a cell calls refuses these tensors, which is then recorded."""
+    named = [(name, tensor, False) for name, tensor in given.items() if tensor is not None]
+    devices = [seen_device(tensor) for _, tensor, _ in named]
+    refused = refusal(row_for(operator), named, devices)
+    if refused is not None:
+        recorder = current_machine().part(Recorder)
+        recorder.refused(EventKind.MISMATCH, operator, refused.message, named, devices, caller())
+    return refused is not None
+
+
+def _cell_beside_meta(op: Any, given: dict[str, Any], states: Sequence[Tensor]) -> Any:
+    """The same with a tensor on meta: torch is asked for what the fused operator says."""
     gates = [
         torch.matmul(each, weight.t())
-        for each, weight in ((given["input"], given["w_ih"]), (hx, given["w_hh"]))
+        for each, weight in ((given["input"], given["w_ih"]), (states[0], given["w_hh"]))
     ]
-    current_machine().part(Engine).mismatches.reached(_FUSED[op], *gates, last, *biases)
-    return composite(op, **{name: _brought(value, devices[0]) for name, value in given.items()})
+    biases = [given.get("b_ih"), given.get("b_hh")]
+    current_machine().part(Engine).mismatches.reached(_FUSED[op], *gates, states[-1], *biases)
+    home = seen_device(given["input"])
+    return composite(op, **{name: _brought(value, home) for name, value in given.items()})
 
 
 def _brought(value: Any, home: torch.device) -> Any:

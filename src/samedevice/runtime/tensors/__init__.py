@@ -7,6 +7,7 @@ from samedevice.runtime.tensors.factories import PATCHES as FACTORIES
 from samedevice.runtime.tensors.gradient_checks import PATCHES as GRADIENT_CHECKS
 from samedevice.runtime.tensors.gradients import PATCHES as GRADIENTS
 from samedevice.runtime.tensors.gradients import send_gradient_back
+from samedevice.runtime.tensors.grouping import PATCHES as GROUPING
 from samedevice.runtime.tensors.replaced_data import PATCHES as REPLACED_DATA
 from samedevice.runtime.tensors.sharing import PATCHES as SHARING
 from samedevice.runtime.tensors.storages import PATCHES as STORAGES
@@ -19,6 +20,7 @@ __all__ = [
     "FACTORIES",
     "GRADIENTS",
     "GRADIENT_CHECKS",
+    "GROUPING",
     "REPLACED_DATA",
     "SHARING",
     "STORAGES",

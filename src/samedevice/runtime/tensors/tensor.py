@@ -560,24 +560,6 @@ def _storage_device(self: torch.UntypedStorage) -> torch.device:
     return found
 
 
-def _group_by_device_and_dtype(lists: list[list[Any]], with_indices: bool = False) -> dict[Any, Any]:
-    """Optimizers group their tensors by device, which C++ would see as one.
-
-    Returns what torch's own function does: {(device, dtype): (lists, indices)}.
-    """
-    groups: dict[Any, tuple[list[list[Any]], list[int]]] = {}
-    for position, first in enumerate(lists[0]):
-        lists_of_group, indices = groups.setdefault(
-            (seen_device(first), first.dtype), ([[] for _ in lists], [])
-        )
-        for own, values in zip(lists_of_group, lists, strict=True):
-            if values:
-                own.append(values[position])
-        if with_indices:
-            indices.append(position)
-    return groups
-
-
 def _parse_to_on_machine(*args: Any, **kwargs: Any) -> Any:
     """What `Module.to` understands.
 
@@ -681,11 +663,6 @@ PATCHES = (
         "torch._C._nn._parse_to",
         Constant(_parse_to_on_machine),
         "`Module.to` takes integers for GPUs, and tensors, whose device C++ sees as meta",
-    ),
-    Patch(
-        "torch._C._group_tensors_by_device_and_dtype",
-        Constant(_group_by_device_and_dtype),
-        "optimizers group their tensors by device, which C++ would see as one",
     ),
     Patch(
         "torch._has_compatible_shallow_copy_type",

@@ -131,10 +131,11 @@ class Recorder:
         bare: Bare = (),
         *,
         certain: bool = False,
+        error: type[RuntimeError] = RuntimeError,
     ) -> None:
         """An operator got tensors that CUDA refuses to mix.
 
-        Raises RuntimeError with CUDA's text when asked to.
+        Raises `error` with CUDA's text when asked to.
 
         With `certain` it counts also within a backward that follows other events.
         """
@@ -144,7 +145,7 @@ class Recorder:
             return
         event = self._note(kind, op, message, named, devices, frame, bare=bare)
         if self.on_mismatch == "raise" and kind is not EventKind.UNCHECKED:
-            raise _as_raised(RuntimeError(message), event)
+            raise _as_raised(error(message), event)
 
     def unmaterialized(
         self,
