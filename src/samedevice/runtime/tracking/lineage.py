@@ -67,18 +67,24 @@ class Lineages:
                 if isinstance(record, Memory) and record.decision is not None:
                     self._parameters.setdefault(id(record.decision), name)
         outermost = (modules[running - 1],) if running else ()
-        self._group((*outermost, *reversed(modules), *apart))
+        self._group((*outermost, *reversed(modules)), apart)
 
-    def _group(self, roots: Sequence[torch.nn.Module]) -> None:
-        """Put together what the same line placed; a weight belongs to the first module that has it."""
+    def _group(self, roots: Sequence[torch.nn.Module], apart: Sequence[torch.nn.Module]) -> None:
+        """Put together what the same line placed; a weight belongs to the first module that has it.
+
+        Of modules `apart` only what no line placed there before: siblings tell nothing more.
+        """
         seen: set[int] = set()
-        for number, root in enumerate(roots):
+        for number, root in enumerate((*roots, *apart)):
+            known = {key[1:] for key in self._groups} if number >= len(roots) else set()
             for name, tensor in (*root.named_parameters(), *root.named_buffers()):
                 record = record_of(tensor) if identity(tensor) else None
                 decision = record.decision if isinstance(record, Memory) else None
                 if decision is not None and id(decision) not in seen:
                     seen.add(id(decision))
                     key = number, decision.how, decision.site, str(device_of(tensor))
+                    if key[1:] in known:
+                        continue
                     self._groups.setdefault(key, []).append((name, decision))
 
     @property
