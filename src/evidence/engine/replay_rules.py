@@ -1,6 +1,6 @@
 """A virtual machine accepts and refuses what a real GPU accepted and refused in a recording.
 
-Time: some two minutes.
+Time: some eight minutes; `--only` and `--every` take less.
 Needs: numpy, expecttest.
 
     python -m evidence replay-rules [RECORDING.json.gz ...] [--only TEXT] [--every N] [--show N] [--rows]
