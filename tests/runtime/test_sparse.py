@@ -157,6 +157,31 @@ def test_indices_that_are_no_tensor_are_made_where_the_values_are(machine):
     assert machine.events == []
 
 
+def test_lists_of_sparse_tensors_are_changed_in_place(machine):
+    """As momentum does with sparse gradients, in its foreach way."""
+    kept = adjacency(GPU)
+    torch._foreach_mul_([kept], 0.5)
+    torch._foreach_add_([kept], [adjacency(GPU)])
+    assert kept.to_dense().sum() == 13.5
+    torch._foreach_zero_([kept])
+    assert kept.to_dense().sum() == 0
+
+
+def test_a_context_tells_where_the_parts_are_made(machine):
+    with GPU:
+        rows = torch.sparse_csr_tensor([0, 1, 2], [0, 1], [1.0, 2.0])
+        pairs = torch.sparse_coo_tensor(torch.tensor([[0, 1], [1, 0]]), torch.tensor([1.0, 2.0]))
+    assert rows.device == pairs.device == GPU
+    assert torch.sparse_coo_tensor([[0], [1]], [1.0]).device.type == "cpu"
+
+
+def test_a_gradient_that_is_sparse_is_sent_to_the_host(machine):
+    layer = nn.Embedding(10, 4, sparse=True).to(GPU)
+    layer(torch.tensor([1, 3], device=GPU)).sum().backward()
+    layer.weight.grad.data = layer.weight.grad.data.cpu()
+    assert machine.events == []
+
+
 def test_a_product_that_only_the_cpu_has_is_refused(machine):
     with pytest.raises(NotImplementedError, match="from the 'SparseCsrCUDA' backend"):
         torch.sparse.mm(adjacency(GPU).to_sparse_csr(), torch.ones(3, 2, device=GPU), "sum")

@@ -14,6 +14,7 @@ from samedevice.events import Operand, Place
 from samedevice.provenance.syntax import given_by_name
 
 _NAMESPACES = frozenset("torch F functional nn math np linalg special".split())
+_OF_TORCH = frozenset("torch.sparse torch.fft torch.signal torch.nested".split())
 _LEFT = ("self", "input", "mat1", "elements", "condition", "sorted_sequence")
 _RIGHT = ("other", "mat2", "vec", "tensor", "weight")
 _SIGNATURES: Mapping[str, tuple[str, ...]] = {
@@ -243,14 +244,14 @@ def _in_call(call: ast.Call, operand: Operand) -> ast.expr | None:
 
 
 def _is_namespace(function: ast.expr) -> bool:
-    return (
-        isinstance(function, ast.Attribute)
-        and (isinstance(function.value, ast.Name) and function.value.id in _NAMESPACES)
-    ) or (
-        isinstance(function, ast.Attribute)
-        and isinstance(function.value, ast.Attribute)
-        and function.value.attr in _NAMESPACES
-    )
+    if not isinstance(function, ast.Attribute):
+        return False
+    match function.value:
+        case ast.Name(id=name):
+            return name in _NAMESPACES
+        case ast.Attribute(attr=name) as of:
+            return name in _NAMESPACES or ast.unparse(of) in _OF_TORCH
+    return False
 
 
 def _takes_part(index: ast.expr) -> bool:

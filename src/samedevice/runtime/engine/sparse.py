@@ -114,10 +114,10 @@ class Sparse:
         options = {name: to_value(value) for name, value in call.kwargs.items()}
         if not self._calculation.change(call, values, options):
             raise _not_supported(op)
-        for position in op.written:
-            tensor, value = args[position], values[position]
-            if isinstance(tensor, torch.Tensor) and tensor.layout is not torch.strided:
-                assumed = any(record.__class__ is Memory and record.uncomputed for record in call.records)
+        assumed = any(record.__class__ is Memory and record.uncomputed for record in call.records)
+        changed = [value for position in op.written for value in tensors_in(values[position])]
+        for tensor, value in zip(written, changed, strict=True):  # members of lists, too
+            if tensor.layout is not torch.strided:
                 _set_data(
                     tensor, self._tracker.with_value(value, call.home, self._tracker.site(), assumed=assumed)
                 )

@@ -154,6 +154,8 @@ def _of_parts(original: Callable[..., Any], names: tuple[str, ...]) -> Callable[
             **{key: value for key, value in kwargs.items() if key != "device"},
         }
         values = given.get("values")
+        if device is None:
+            device = _device_of_context() if isinstance(values, torch.Tensor) else _default_device()
         if device is None and isinstance(values, torch.Tensor):
             device = values.device  # where indices are made that are no tensor
             moved = [name for name in names if not isinstance(given.get(name), torch.Tensor)]
@@ -173,7 +175,8 @@ def _of_parts(original: Callable[..., Any], names: tuple[str, ...]) -> Callable[
             given[name] = torch.as_tensor(
                 given[name], dtype=given.get("dtype") if name == "values" else None, device=place
             )
-        return original(**given)
+        with torch._C.DisableTorchFunction():  # a context would name its device again
+            return original(**given)
 
     return factory
 

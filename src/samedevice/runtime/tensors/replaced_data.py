@@ -51,7 +51,8 @@ def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
         with torch.inference_mode(self.is_inference()):
             same = torch.empty(0, dtype=new.dtype, device=seen_device(new))
             new = same.set_(storage_of(new), new.storage_offset(), new.size(), new.stride())
-    if virtual == (True, False) and (_has_gradient_of_other_size(self, new) or _is_held(self)):
+    dense = self.layout is new.layout is torch.strided
+    if virtual == (True, False) and (_has_gradient_of_other_size(self, new) or (dense and _is_held(self))):
         _data.__set__(self, host_carrier(new))
     elif virtual[0] == virtual[1]:
         _data.__set__(self, new)
