@@ -9,7 +9,7 @@ r(torch.ones(3,2,4))
 # /// expect
 # must = "found, with cuDNN's words"
 # exit = 1
-# findings = [{message = "found input tensor at cuda:0 and hidden tensor at cpu"}, {op = "aten.addmm"}, {op = "aten.mul"}, {message = "found input tensor at cpu and parameter tensor at cuda:0"}]
+# findings = [{message = "found input tensor at cuda:0 and hidden tensor at cpu"}, {op = "aten.mm", message = "got mat2 is on cuda:1, different from other tensors on cpu"}, {op = "aten._thnn_fused_lstm_cell"}, {message = "found input tensor at cpu and parameter tensor at cuda:0"}]
 # prints = ["cuda:1"]
 # never = ["meta"]
 # ///

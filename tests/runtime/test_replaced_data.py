@@ -167,3 +167,10 @@ def test_a_gradient_that_was_sent_to_the_host_meets_the_next_one(machine):
     x.grad.data = x.grad.data.cuda()
     x.sum().backward()
     assert x.grad.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("devices", [("meta", "cuda"), ("cuda", "meta"), ("meta", "cpu"), ("cpu", "meta")])
+def test_nothing_on_meta_is_replaced_by_data(devices):
+    here, there = (torch.ones(2, device=device) for device in devices)
+    with pytest.raises(RuntimeError, match="incompatible tensor type"):
+        here.data = there

@@ -27,6 +27,7 @@ from contextlib import ExitStack, suppress
 from types import FrameType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from samedevice.diagnosis import UNDETERMINED
 from samedevice.findings import Finding, Renderer
 from samedevice.guards._compiled import (
     as_written,
@@ -37,6 +38,7 @@ from samedevice.guards._compiled import (
     is_recorded,
     untraced,
 )
+from samedevice.guards._finding import findings_of
 from samedevice.guards._layers import Layer, add_layer, called_method
 from samedevice.guards._live import event_of, raised_by_program
 from samedevice.guards._repairs import HealRefusedError, Repair, Repairs, world
@@ -205,6 +207,10 @@ class Healing:
             if not isinstance(error, RuntimeError):
                 return
             why = "heal.no-operator"
+            finding = findings_of(error, self._model)[0]
+            if finding.cause != UNDETERMINED:
+                self._repairs.refuse(error, finding, Phrase(why))
+                return
         note = self._renderer.text(Phrase("heal.not-healed", reason=Phrase(why)))
         if note not in getattr(error, "__notes__", ()):
             error.add_note(note)

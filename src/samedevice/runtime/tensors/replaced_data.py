@@ -36,6 +36,13 @@ _cdata: Any = vars(torch._C.TensorBase)["_cdata"]
 _base: Any = vars(torch._C.TensorBase)["_base"]
 
 
+_INCOMPATIBLE = (
+    "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
+    "incompatible tensor type."
+)
+"""torch/csrc/autograd/variable.cpp, set_data: memory on meta and memory with data are of two types."""
+
+
 def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
     """`x.data = y`; Python's object stays.
 
@@ -46,6 +53,8 @@ def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
         handle_torch_function(Tensor.data.__set__, (self,), self, new)  # type: ignore[attr-defined]
         # the property below
         return
+    if (seen_device(self).type == "meta") is not (seen_device(new).type == "meta"):
+        raise RuntimeError(_INCOMPATIBLE)
     virtual = is_carrier(self), is_carrier(new)
     if any(virtual) and self.is_inference() != new.is_inference():
         with torch.inference_mode(self.is_inference()):
