@@ -451,6 +451,11 @@ class Failure:
         first, second = ({self._root(each)} - {None} for each in (one, other))
         return None if not first or not second else bool(first & second)
 
+    def of_two_models(self, computed: Sequence[Operand]) -> tuple[Operand, Operand] | None:
+        """The first two activations on two devices that parts of two models computed."""
+        pairs = ((one, other) for one in computed for other in computed if one.device != other.device)
+        return next((pair for pair in pairs if self.of_one_model(*pair) is False), None)
+
     def given_back_whole(self, operand: Operand) -> bool:
         """Whether the hook of a dispatched model as a whole sent it to where the inputs are, and code outside
         the model goes on with it.

@@ -181,10 +181,7 @@ def _earlier(failure: Failure, layers: list[Operand]) -> Operand | None:
 def _of_two_models(failure: Failure, layers: list[Operand]) -> tuple[Operand, Operand] | None:
     """Results of two models that meet where neither runs, and no loss or gradient is computed."""
     ends = failure.computes_loss or failure.takes_gradients or failure.feeds_backward
-    if failure.in_model or ends:
-        return None
-    pairs = ((one, other) for one in layers for other in layers if one.device != other.device)
-    return next((pair for pair in pairs if failure.of_one_model(*pair) is False), None)
+    return None if failure.in_model or ends else failure.of_two_models(layers)
 
 
 def _between_models(failure: Failure) -> bool:

@@ -39,7 +39,6 @@ In a library's own loss function the repair is a release of the library.
 from __future__ import annotations
 
 import ast
-from itertools import pairwise
 
 from samedevice.diagnosis._failure import Failure, writes_itself
 from samedevice.diagnosis._rule import (
@@ -239,12 +238,11 @@ def _of_two_models(failure: Failure) -> Hint | None:
     """Outside the models, what two of them computed without gradients becomes a part of what is learned."""
     if failure.in_model or not failure.feeds_backward:
         return None
-    computed = [each for each in failure.plain if failure.activation(each)]
-    for one, target in pairwise(computed):
-        if one.device != target.device and failure.of_one_model(one, target) is False:
-            phrase = Phrase("rules.loss-or-label-on-other-device.label", operand=failure.written(target))
-            return Hint(6.4, phrase, target.name)
-    return None
+    met = failure.of_two_models([each for each in failure.plain if failure.activation(each)])
+    if met is None:
+        return None
+    phrase = Phrase("rules.loss-or-label-on-other-device.label", operand=failure.written(met[1]))
+    return Hint(6.4, phrase, met[1].name)
 
 
 def _reads_a_name(text: str) -> bool:

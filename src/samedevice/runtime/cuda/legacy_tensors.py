@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from samedevice.runtime.patching import Constant, Patch
-from samedevice.runtime.state import TorchDevice, current_machine
+from samedevice.runtime.state import TorchDevice, current_machine, type_name
 
 _DTYPES = {
     "BFloat16Tensor": torch.bfloat16,
@@ -85,26 +85,10 @@ def _refuse_another(given: torch.Tensor, dtype: torch.dtype, place: torch.device
         "layout=Strided, requires_grad=false (default), pinned_memory=false (default), "
         "memory_format=(nullopt))"
     )
-    wanted, got = (_C_TYPES.get(each, str(each).removeprefix("torch.")) for each in (dtype, given.dtype))
     raise TypeError(
-        f"expected TensorOptions(dtype={wanted}, device={place.type}, {rest} "
-        f"(got TensorOptions(dtype={got}, device={given.device}, {rest})"
+        f"expected TensorOptions(dtype={type_name(dtype)}, device={place.type}, {rest} "
+        f"(got TensorOptions(dtype={type_name(given.dtype)}, device={given.device}, {rest})"
     )
-
-
-_C_TYPES = {
-    torch.float32: "float",
-    torch.float64: "double",
-    torch.float16: "c10::Half",
-    torch.bfloat16: "c10::BFloat16",
-    torch.int64: "long int",
-    torch.int32: "int",
-    torch.int16: "short",
-    torch.int8: "signed char",
-    torch.uint8: "unsigned char",
-    torch.bool: "bool",
-}
-"""What C++ prints for a type."""
 
 
 LEGACY_TENSORS: dict[str, type] = {

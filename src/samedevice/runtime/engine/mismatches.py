@@ -266,16 +266,16 @@ def refusal(row: Row, named: Named, devices: Sequence[torch.device]) -> Refusal 
 
 def row_of(op: Operator, named: Named, key: str | None = None) -> Row:
     """The row of an operator, or of its kernel for sparse tensors."""
-    if key is None:
-        key = next((key for _, tensor, _ in named if (key := sparse_key(tensor)) is not None), None)
+    key = key or sparse_key([tensor for _, tensor, _ in named])
     return row_for(op.name) if key is None else sparse_row_for(op.name, key)
 
 
-def sparse_key(tensor: Tensor) -> str | None:
-    """The dispatch key of a sparse tensor on a GPU."""
-    if tensor.layout is torch.strided:
+def sparse_key(tensors: Sequence[Tensor]) -> str | None:
+    """The dispatch key of a kernel for sparse tensors on a GPU, as the first one of them decides."""
+    layout = next((each.layout for each in tensors if each.layout is not torch.strided), None)
+    if layout is None:
         return None
-    return "SparseCUDA" if tensor.layout is torch.sparse_coo else "SparseCsrCUDA"
+    return "SparseCUDA" if layout is torch.sparse_coo else "SparseCsrCUDA"
 
 
 def _home(

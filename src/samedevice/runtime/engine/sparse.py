@@ -79,10 +79,9 @@ class Sparse:
         op = call.op
         if op.short in READS_PARTS:
             return op.func(*call.args, **call.kwargs)
-        if call.target.type == "cuda":
-            key = next((key for tensor in call.tensors if (key := sparse_key(tensor)) is not None), None)
-            if key is not None and lacks_sparse(op.name, key):
-                refuse(call, key)
+        key = sparse_key(call.tensors) if call.target.type == "cuda" else None
+        if key is not None and lacks_sparse(op.name, key):
+            refuse(call, key)
         if mixed:
             target = call.target
             call = self._mismatches.resolve(call)

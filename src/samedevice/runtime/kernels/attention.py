@@ -36,6 +36,7 @@ from samedevice.runtime.state import (
     memory_of,
     operator,
     this_thread,
+    type_name,
 )
 from samedevice.runtime.tensors import move, seen_device
 from samedevice.runtime.tracking import Recorder
@@ -77,24 +78,9 @@ def _check_types(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) ->
     if not query.dtype == key.dtype == value.dtype:
         raise RuntimeError(
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
-            f"{_named(query)} key.dtype: {_named(key)} and value.dtype: {_named(value)} instead."
+            f"{type_name(query.dtype)} key.dtype: {type_name(key.dtype)} and value.dtype: "
+            f"{type_name(value.dtype)} instead."
         )
-
-
-def _named(tensor: torch.Tensor) -> str:
-    return _CPP_NAMES.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
-
-
-_CPP_NAMES = {
-    torch.float32: "float",
-    torch.float64: "double",
-    torch.float16: "c10::Half",
-    torch.bfloat16: "c10::BFloat16",
-    torch.bool: "bool",
-    torch.int32: "int",
-    torch.int64: "long int",
-}
-"""As `caffe2::TypeMeta` prints them."""
 
 
 def _check_shapes(
@@ -108,7 +94,7 @@ def _check_shapes(
     if mask is not None and mask.dtype not in (torch.bool, torch.float32, query.dtype):
         raise RuntimeError(
             "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
-            f"{_named(mask)} and  query.dtype: {_named(query)} instead."
+            f"{type_name(mask.dtype)} and  query.dtype: {type_name(query.dtype)} instead."
         )
 
 

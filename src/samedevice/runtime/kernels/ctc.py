@@ -17,7 +17,7 @@ import torch
 from samedevice.runtime.engine import Engine
 from samedevice.runtime.kernels.replacements import replaced
 from samedevice.runtime.state import META, current_machine
-from samedevice.runtime.tensors import host_copy, move, seen_device
+from samedevice.runtime.tensors import brought, host_copy, move, seen_device
 
 aten = torch.ops.aten
 _MEAN, _SUM = 1, 2
@@ -76,12 +76,7 @@ def _beside_meta(
         reached(aten._ctc_loss.Tensor, rows, wanted, *lengths, blank, zero_infinity)
     else:
         return rows, targets
-    rows, targets = [
-        torch.zeros(each.shape, dtype=each.dtype, device=home, requires_grad=each.requires_grad)
-        if seen_device(each) == META
-        else each
-        for each in (rows, targets)
-    ]
+    rows, targets = [brought(each, home) if seen_device(each) == META else each for each in (rows, targets)]
     return rows, targets
 
 

@@ -25,7 +25,7 @@ from samedevice.events import EventKind
 from samedevice.runtime.engine import Engine, refusal
 from samedevice.runtime.kernels.replacements import composite, replaced
 from samedevice.runtime.state import META, caller, current_machine
-from samedevice.runtime.tensors import move, seen_device
+from samedevice.runtime.tensors import brought, move, seen_device
 from samedevice.runtime.tracking import Recorder
 
 Tensor = torch.Tensor
@@ -118,26 +118,32 @@ _MM, _ADDMM = str(aten.mm.default), str(aten.addmm.default)
 def _cell(op: Any, *args: Any, **kwargs: Any) -> Any:
     """A cell whose input is on a GPU: the kernels that CUDA calls for it compare devices, each its own."""
     given = {**dict(zip(_CELL, args, strict=False)), **kwargs}
-    input, hidden = given["input"], given["hx"]
+    hidden = given["hx"]
     states = [hidden] if isinstance(hidden, Tensor) else list(hidden)
     weights = [given.get(name) for name in _CELL[2:]]
-    devices = [seen_device(each) for each in (input, *states, *weights) if each is not None]
+    devices = [seen_device(each) for each in (given["input"], *states, *weights) if each is not None]
     home = devices[0]
     if home.type != "cuda" or all(device == home for device in devices):
         return composite(op, *args, **kwargs)
-    if META in devices:
-        return _cell_beside_meta(op, given, states)
-    _refused(_MM, {"self": input, "mat2": given["w_ih"]})
-    _refused(_MM, {"self": states[0], "mat2": given["w_hh"]})
-    gates = {"input_gates": input, "hidden_gates": _where_it_is(states[0], given["w_hh"])}
+    compare = _compare_beside_meta if META in devices else _compare
+    compare(_FUSED[op], given["input"], states, weights)
+    return composite(op, **{name: _brought(value, home) for name, value in given.items()})
+
+
+def _compare(fused: Any, input: Tensor, states: Sequence[Tensor], weights: Sequence[Any]) -> None:
+    w_ih, w_hh, b_ih, b_hh = weights
+    _refused(_MM, {"self": input, "mat2": w_ih})
+    _refused(_MM, {"self": states[0], "mat2": w_hh})
+    gates = {"input_gates": input, "hidden_gates": _where_it_is(states[0], w_hh)}
     kept = {"hx" if len(states) == 1 else "cx": states[-1]}
-    _refused(str(_FUSED[op]), {**gates, **kept, "input_bias": weights[2], "hidden_bias": weights[3]})
-    return composite(
-        op,
-        move(input, home),
-        move(hidden, home) if isinstance(hidden, Tensor) else [move(each, home) for each in hidden],
-        *[None if each is None else move(each, home) for each in weights],
-    )
+    _refused(str(fused), {**gates, **kept, "input_bias": b_ih, "hidden_bias": b_hh})
+
+
+def _compare_beside_meta(fused: Any, input: Tensor, states: Sequence[Tensor], weights: Sequence[Any]) -> None:
+    """With a tensor on meta torch is asked for what the fused operator says."""
+    w_ih, w_hh, *biases = weights
+    gates = torch.matmul(input, w_ih.t()), torch.matmul(states[0], w_hh.t())
+    current_machine().part(Engine).mismatches.reached(fused, *gates, states[-1], *biases)
 
 
 def _where_it_is(state: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -156,27 +162,12 @@ def _refused(operator: str, given: dict[str, torch.Tensor | None]) -> bool:
     return refused is not None
 
 
-def _cell_beside_meta(op: Any, given: dict[str, Any], states: Sequence[Tensor]) -> Any:
-    """The same with a tensor on meta: torch is asked for what the fused operator says."""
-    gates = [
-        torch.matmul(each, weight.t())
-        for each, weight in ((given["input"], given["w_ih"]), (states[0], given["w_hh"]))
-    ]
-    biases = [given.get("b_ih"), given.get("b_hh")]
-    current_machine().part(Engine).mismatches.reached(_FUSED[op], *gates, states[-1], *biases)
-    home = seen_device(given["input"])
-    return composite(op, **{name: _brought(value, home) for name, value in given.items()})
-
-
 def _brought(value: Any, home: torch.device) -> Any:
-    """Tensors where the others are; one on meta has nothing to move."""
+    """Tensors where the others are."""
     if isinstance(value, (list, tuple)):
         return [_brought(each, home) for each in value]
-    if not isinstance(value, Tensor) or seen_device(value) == home:
-        return value
-    if seen_device(value) == META:
-        return torch.zeros(value.shape, dtype=value.dtype, device=home, requires_grad=value.requires_grad)
-    return move(value, home)
+    away = isinstance(value, Tensor) and seen_device(value) != home
+    return brought(value, home) if away else value
 
 
 def _named(name: str, tensors: Any) -> Iterator[tuple[str, torch.Tensor, bool]]:

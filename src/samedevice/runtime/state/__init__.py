@@ -12,6 +12,7 @@ from samedevice.runtime.state.caching_allocator import Booking, CachingAllocator
 from samedevice.runtime.state.call import Call, Geometry, has_geometry
 from samedevice.runtime.state.calling_code import asker, caller
 from samedevice.runtime.state.decision import KEPT_BY_RESULTS, Decision, shortened, without_number
+from samedevice.runtime.state.element_types import type_name
 from samedevice.runtime.state.ledger import DeviceLedger, OutOfDeviceMemoryError
 from samedevice.runtime.state.machine_state import (
     CPU,
@@ -135,6 +136,7 @@ __all__ = [
     "tensors_in",
     "this_thread",
     "trace_of",
+    "type_name",
     "use_on_stream",
     "value_of",
     "virtual_state",

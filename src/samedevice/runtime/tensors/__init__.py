@@ -13,7 +13,7 @@ from samedevice.runtime.tensors.sharing import PATCHES as SHARING
 from samedevice.runtime.tensors.storages import PATCHES as STORAGES
 from samedevice.runtime.tensors.storages import host_bytes, known_bytes, virtual_storage
 from samedevice.runtime.tensors.tensor import PATCHES as TENSORS
-from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
+from samedevice.runtime.tensors.tensor import brought, host_copy, move, seen_device
 
 __all__ = [
     "DLPACK",
@@ -25,6 +25,7 @@ __all__ = [
     "SHARING",
     "STORAGES",
     "TENSORS",
+    "brought",
     "host_bytes",
     "host_copy",
     "known_bytes",

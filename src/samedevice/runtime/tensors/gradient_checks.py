@@ -23,7 +23,7 @@ from samedevice.runtime.patching import Patch, With
 from samedevice.runtime.state import CPU, META, caller, current_machine, is_carrier, this_thread
 from samedevice.runtime.tensors.gradients import host_carrier
 from samedevice.runtime.tensors.replaced_data import assign_gradient
-from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
+from samedevice.runtime.tensors.tensor import brought, host_copy, move, seen_device
 from samedevice.runtime.tracking import Recorder
 
 Tensor = torch.Tensor
@@ -145,7 +145,7 @@ def _checked(
                 f"but got {found}"
             )
             _refuse(recorder, name, message, gradient, device)
-        gradient = _there(gradient, device)
+        gradient = brought(gradient, device)
     real = function._input_metadata[output].device.type == "cpu"
     if real and is_carrier(gradient):
         return passing(gradient)  # type: ignore[no-any-return]  # a tensor, as it got one
@@ -230,7 +230,7 @@ def _first(place: int, output: Any, gradient: Any, recorder: Recorder) -> Any:
         return move(gradient, device)
     message = f"invalid gradient at index {place} - expected device {device} but got {found}"
     _refuse(recorder, "backward", message, gradient, output)
-    return _there(gradient, device)
+    return brought(gradient, device)
 
 
 def _compared(found: torch.device, device: torch.device, *tensors: torch.Tensor) -> bool:
@@ -242,13 +242,6 @@ def _compared(found: torch.device, device: torch.device, *tensors: torch.Tensor)
             for each in tensors
         )
     )
-
-
-def _there(gradient: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """What was refused where it should be; one on meta has nothing to move."""
-    if seen_device(gradient) == META:
-        return torch.zeros(gradient.shape, dtype=gradient.dtype, device=device)
-    return move(gradient, device)
 
 
 def _set_gradient(recorder: Recorder, self: torch.Tensor, gradient: Any) -> None:
@@ -273,7 +266,7 @@ def _set_gradient(recorder: Recorder, self: torch.Tensor, gradient: Any) -> None
                     f"tensor located on device with index '{device.index}'. {same}"
                 )
             _refuse(recorder, "grad", message, gradient, self)
-            gradient = _there(gradient.detach(), device)
+            gradient = brought(gradient.detach(), device)
         if is_carrier(gradient) != is_carrier(self) and gradient.layout == self.layout == torch.strided:
             assign_gradient(self, gradient)
             return

@@ -288,6 +288,15 @@ def _data_ptr(self: torch.Tensor) -> int:
     return record.address + int(self.storage_offset()) * self.element_size()
 
 
+def brought(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """A refused tensor where it should be, so that the program goes on; one on meta has nothing to move, and
+    comes as zeros.
+    """
+    if seen_device(tensor).type != "meta":
+        return move(tensor, device)
+    return torch.zeros(tensor.shape, dtype=tensor.dtype, device=device, requires_grad=tensor.requires_grad)
+
+
 def host_copy(tensor: torch.Tensor) -> torch.Tensor:
     """A real CPU tensor with the tensor's values, or with what is assumed."""
     record = memory_of(tensor)
