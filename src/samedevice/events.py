@@ -381,6 +381,8 @@ class Written:
     """What the class does with a plain attribute: makes cosine and sine of it, adds to it, writes into it."""
     calls: int = 0
     """How many calls out from the failing function that line stands."""
+    position: int | None = None
+    """Which argument of the outermost module that was called it is, counted from 0; None where none was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from html import escape
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 
 from samedevice.diagnosis import explain_text, judge, united, with_results
-from samedevice.events import DeviceMemory
+from samedevice.events import DeviceMemory, Written
 from samedevice.findings import Finding
 from samedevice.guards import findings_of
 from samedevice.machines import parse_machine
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from samedevice.machines import Machine
     from samedevice.planner import MemoryEstimate, Monitor
     from samedevice.runtime import VirtualMachine
+    from samedevice.static import Printed
 
 
 _Given = ParamSpec("_Given")
@@ -150,7 +153,9 @@ class machine:
         return {} if self._engine is None else self._engine.memory()
 
 
-def explain(error: BaseException | str, language: Language = SOURCE) -> list[Finding[str]]:
+def explain(
+    error: BaseException | str, language: Language = SOURCE, sources: Sequence[str | os.PathLike[str]] = ()
+) -> list[Finding[str]]:
     """What an exception, or the text of one, means: its cause, why, and what repairs it.
 
     ```python
@@ -166,8 +171,17 @@ def explain(error: BaseException | str, language: Language = SOURCE) -> list[Fin
     GPU and on a virtual one. Of a text, everything that people paste is understood; torch is not needed.
     Several errors in one text give several findings, the last one first, and of errors that follow each other
     the first. What has nothing to do with devices gives a finding whose `verdict` is `not-a-device-error`.
+
+    The source of the failing functions of a text is read where it is at hand: in this environment, or in
+    `sources`, folders, wheels and source archives, for a traceback of another computer. Raises `UsageError`
+    for one that cannot be read.
     """
-    found = explain_text(error, written_origins) if isinstance(error, str) else findings_of(error)
+    places = tuple(map(Path, sources))
+
+    def source(frames: Sequence[Printed], shown: Sequence[str]) -> tuple[Written, ...]:
+        return written_origins(frames, shown, places)
+
+    found = explain_text(error, source) if isinstance(error, str) else findings_of(error)
     return shown_findings(found, language)
 
 

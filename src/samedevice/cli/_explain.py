@@ -1,9 +1,10 @@
-"""`samedevice explain`: a pasted error or a code, explained. Needs no torch and no network."""
+"""`samedevice explain`: a pasted error or a code, explained. Needs no torch, and no network unless asked to."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -14,13 +15,15 @@ from samedevice.cli._reporting import Reporting, Told, in_form, into_file
 from samedevice.diagnosis import explain_text
 from samedevice.errors import UsageError
 from samedevice.events import Written
-from samedevice.findings import explain_document
+from samedevice.findings import Finding, explain_document
 from samedevice.messages import Language, Phrase
 from samedevice.report import (
     check_text,
+    error_text,
     open_console,
     page_text,
     print_finding,
+    render,
     render_finding,
 )
 from samedevice.rulebook import find_rule
@@ -33,12 +36,24 @@ _LARGEST = 16_000_000
 """Bytes; of a larger file the end is read, since errors stand there."""
 
 
-def explain(source: str | None, reporting: Reporting, chosen: Language | None) -> int:
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Where the source of the failing functions is looked for, beside this environment."""
+
+    sources: tuple[str, ...] = ()
+    """Folders, archives, or releases as in `mace-torch==0.3.14`."""
+    download: bool = False
+    """Get the releases that the frames are of."""
+
+
+def explain(
+    source: str | None, evidence: Evidence, reporting: Reporting, chosen: Language | None
+) -> int:
     """Explain a code, a file, or standard input, and return the exit status."""
-    return answered(chosen, partial(_explain, source, reporting))
+    return answered(chosen, partial(_explain, source, evidence, reporting))
 
 
-def _explain(source: str | None, reporting: Reporting, language: Language) -> int:
+def _explain(source: str | None, evidence: Evidence, reporting: Reporting, language: Language) -> int:
     rule = find_rule(source) if source is not None and not Path(source).is_file() else None
     if rule is not None:
         print(page_text(rule, language), end="")
@@ -47,7 +62,7 @@ def _explain(source: str | None, reporting: Reporting, language: Language) -> in
     if check is not None:
         print(check_text(check, language), end="")
         return EXPLAINED
-    findings = explain_text(_read(source), _origins)
+    findings = _findings(_read(source), evidence, language, quiet=reporting.detail == "quiet")
     told = Told("explain", Sifted(tuple(findings)), source, language)
 
     def blocks(into: TextIO) -> None:
@@ -73,8 +88,45 @@ def _explain(source: str | None, reporting: Reporting, language: Language) -> in
     return EXPLAINED
 
 
-def _origins(frames: Sequence[static.Printed], shown: Sequence[str]) -> tuple[Written, ...]:
-    return static.written_origins(frames, shown)  # the readers of source come in when asked
+def _findings(text: str, evidence: Evidence, language: Language, *, quiet: bool) -> list[Finding[Phrase]]:
+    """What the text amounts to, with the sources that were asked for.
+
+    A release that the text names and that cannot be had is told; one that the command line names is an error.
+    """
+    places = [_place(each) for each in evidence.sources]
+    findings = explain_text(text, partial(_origins, places))
+    if not evidence.download:
+        return findings
+    from samedevice.cli._fetching import fetch, told_releases
+
+    found = []
+    for release in told_releases(text, findings):
+        try:
+            found.append(fetch(release, text))
+        except UsageError as error:
+            print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
+        else:
+            if not quiet:
+                said = Phrase("explain.reads", name=found[-1].name)
+                print(f"samedevice: {render(said, language)}", file=sys.stderr)
+    return explain_text(text, partial(_origins, [*places, *found])) if found else findings
+
+
+def _place(written: str) -> Path:
+    """A folder, an archive, or the wheel of a release."""
+    if not Path(written).exists():
+        from samedevice.cli._fetching import asked_release, fetch
+
+        if (release := asked_release(written)) is not None:
+            return fetch(release)
+        raise UsageError(Phrase("usage.no-sources", path=written))
+    return Path(written)
+
+
+def _origins(
+    places: Sequence[Path], frames: Sequence[static.Printed], shown: Sequence[str]
+) -> tuple[Written, ...]:
+    return static.written_origins(frames, shown, places)  # the readers of source come in when asked
 
 
 def _read(source: str | None) -> str:

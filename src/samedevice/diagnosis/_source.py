@@ -31,14 +31,12 @@ def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:
     met in what layers computed.
     """
     decided = [each for each in origins if _decided(each, report)]
-    if len(origins) < 2:
-        return None
-    if not decided:
-        return _of_layers(report, origins)
+    if len(origins) < 2 or not decided:
+        return _of_layers(report, origins) or _of_sides(report, origins)
     if len(decided) != 1:
         return None
     odd = decided[0]
-    sure = report.argument in _ANY_SIDE  # else the message itself says more of one of them
+    sure = report.argument in _ANY_SIDE or on_host(report, origins) is odd
     values: dict[str, Value] = {"operand": odd.name, "text": odd.text, "place": _place(odd)}
     if odd.origin == "loaded":
         reason = Phrase("because.written-load", **values)
@@ -84,6 +82,8 @@ _USES = {
 def _of_layers(report: Report, origins: Sequence[Written]) -> Reading | None:
     """Two GPUs met in what the layers of one module computed, or in that and what they were given."""
     known = [each for each in origins if each.origin != "unknown"]
+    if len(origins) < 2:
+        return None
     table = next(
         (each for each in known if each.origin == "module" and each.text.endswith("Embedding")), None
     )
@@ -100,6 +100,49 @@ def _of_layers(report: Report, origins: Sequence[Written]) -> Reading | None:
     reason = Phrase("because.written-layers", operands=Several(tuple(each.name for each in known)))
     others = ("module-left-on-other-device", "device-map-incomplete-or-wrong")
     return Reading(_SPLIT, (reason,), others, sure=False)
+
+
+def _of_sides(report: Report, origins: Sequence[Written]) -> Reading | None:
+    """What is on the host is kept by a module whose input is on a GPU, or was handed to that module."""
+    odd = on_host(report, origins)
+    if odd is None:
+        return None
+    values: dict[str, Value] = {"operand": odd.name, "text": odd.text, "place": _place(odd)}
+    if odd.origin in _KEPT:
+        moved = any(frame.file is not None and _HOOKS.search(frame.file) for frame in report.frames)
+        causes = (_LEFT, _NOT_MAPPED) if not moved else (_NOT_MAPPED, _LEFT)
+        reason = Phrase("because.written-kept", **values)
+        return Reading(causes[0], (reason,), (causes[1], _MADE), guilty=odd.name, sure=False)
+    if odd.origin != "argument" or odd.position is None:
+        return None
+    causes = (_INPUT, _EXTRA) if odd.position == 0 else (_EXTRA, _INPUT)
+    reason = Phrase("because.written-argument", **values)
+    return Reading(causes[0], (reason,), (causes[1], _MADE), guilty=odd.name)
+
+
+def on_host(report: Report, origins: Sequence[Written]) -> Written | None:
+    """Of a tensor on the host and others on a GPU the one on the host, where message and statement tell it."""
+    if device_pattern(report.devices) != "host" or report.argument is None or len(report.devices) != _PAIR:
+        return None
+    own = report.devices[0] if report.kind == "argument-device" else report.devices[1]
+    first = report.argument in (*_OF_INPUTS, "self")
+    operands = [each for each in origins if each.origin != "layer" or report.argument != "index"]
+    if len(operands) == 1:
+        return operands[0] if first and own == "cpu" else None
+    code = report.at.marked or report.at.code if report.at is not None else ""
+    if len(operands) != _PAIR or not _BINARY.search(code) or not (first or report.argument in _SECOND):
+        return None
+    return operands[first != (own == "cpu")]
+
+
+_PAIR = 2
+_SECOND = ("mat2", "other", "batch2", "vec")
+_BINARY = Pattern(r"\b(?:matmul|mm|bmm|addmm|einsum)\(| @ ")
+_HOOKS = Pattern(r"(?:^|/)hooks\.py$")
+_KEPT = ("buffer", "parameter")
+_LEFT = "module-left-on-other-device"
+_NOT_MAPPED = "device-map-incomplete-or-wrong"
+_INPUT, _EXTRA = "input-not-on-embedding-device", "extra-input-on-wrong-device"
 
 
 def _of_a_replica(frame: Frame) -> bool:

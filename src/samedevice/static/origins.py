@@ -10,21 +10,17 @@ import ast
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from importlib.machinery import PathFinder
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from samedevice.errors import UsageError
 from samedevice.events import Written
-from samedevice.provenance.syntax import parsed, tree_of
-from samedevice.static.files import read_text
+from samedevice.provenance.syntax import parsed
 from samedevice.static.names import OWN, called_name, hands_on, parameters_of
+from samedevice.static.sources import Sources, parsed_text, sources_in
 from samedevice.static.statement import Statement, find_statement, runs_a_module, without_parameters
 
 _LONGEST_TEXT = 60_000
-_LARGEST_FILE = 2_000_000
-"""Bytes of a file that is read."""
 _MOST_FRAMES = 40
 """Frames that are followed, from the innermost out."""
 _OPEN = ast.Name("?")
@@ -53,25 +49,33 @@ class Printed(Protocol):
     def code(self) -> str:
         """The printed statement; empty where none is printed."""
 
+    @property
+    def marked(self) -> str:
+        """The part of it that marks below point to; empty without marks."""
 
-def written_origins(frames: Sequence[Printed], shown: Sequence[str] = ()) -> tuple[Written, ...]:
+
+def written_origins(
+    frames: Sequence[Printed], shown: Sequence[str] = (), places: Sequence[Path] = ()
+) -> tuple[Written, ...]:
     """The origins of the operands of the innermost frame's statement; nothing where its source is missing.
 
-    `frames` are given oldest first; their source is that of installed packages, or is a text of `shown`.
+    `frames` are given oldest first. Their source is in `places` (folders and archives), in an installed package,
+    in a script on this computer, or is a text of `shown`. Raises `UsageError` for a place that cannot be read.
     """
     try:
-        return tuple(_origins(frames[-_MOST_FRAMES:], shown))
+        return tuple(_origins(frames[-_MOST_FRAMES:], shown, sources_in(tuple(places))))
     except RecursionError:
         return ()  # an expression that Python itself can hardly take apart
 
 
-def _origins(frames: Sequence[Printed], shown: Sequence[str]) -> Iterator[Written]:
-    pieces = [tree for text in shown if len(text) <= _LONGEST_TEXT and (tree := _tree(textwrap.dedent(text)))]
+def _origins(frames: Sequence[Printed], shown: Sequence[str], sources: Sources) -> Iterator[Written]:
+    short = [textwrap.dedent(text) for text in shown if len(text) <= _LONGEST_TEXT]
+    pieces = [tree for text in short if (tree := parsed_text(text)) is not None]
     step: _Step | None = None
     for frame in frames:
-        step = _Step(frame, pieces, step)
+        step = _Step(frame, pieces, sources, step)
     if step is not None and step.statement is not None:
-        for each in step.statement.origins():
+        for each in step.statement.origins(step.frame.marked):
             yield step.followed(each)
 
 
@@ -92,6 +96,7 @@ class _Step:
 
     frame: Printed
     pieces: Sequence[ast.Module]
+    sources: Sources
     caller: _Step | None
     asked: dict[str, bool | None] = field(default_factory=dict)
     """What is known of parameters that may be None, and those that are being asked for."""
@@ -99,9 +104,8 @@ class _Step:
     @cached_property
     def statement(self) -> Statement | None:
         """Its statement with the function around it, where their source is here."""
-        tree = _source_of(self.frame.file)
-        found = None if tree is None else self._found_in(tree)
-        return found or next(filter(None, map(self._found_in, self.pieces)), None)
+        trees = (*self.sources.trees(self.frame.file), *self.pieces)
+        return next(filter(None, map(self._found_in, trees)), None)
 
     def _found_in(self, tree: ast.Module) -> Statement | None:
         frame = self.frame
@@ -121,7 +125,10 @@ class _Step:
             return self._placed(origin) if origin.origin != "unknown" else origin
         wanted = self._parameter(origin.text)
         handed = None if wanted is None or self.caller is None else self.caller.handed(wanted, origin.name)
-        return handed or self._placed(origin)
+        found = handed or self._placed(origin)
+        if wanted is None or found.position is not None or not wanted.functions & _RUN_BY_CALLS:
+            return found
+        return replace(found, position=wanted.position)
 
     def handed(self, wanted: _Wanted, name: str) -> Written | None:
         """The origin of what this frame's statement hands over; None where that cannot be told."""
@@ -251,46 +258,3 @@ def _passes(function: ast.FunctionDef | ast.AsyncFunctionDef | None, node: ast.e
 def _positional(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     every = (*function.args.posonlyargs, *function.args.args)
     return sum(each.arg not in OWN for each in every)
-
-
-def _source_of(file: str | None) -> ast.Module | None:
-    """The tree of a file that a traceback names: of an installed package, or a script on this computer."""
-    if file is None or not file.endswith(".py") or file.startswith(("//", "\\\\")) or ".." in file:
-        return None
-    path = _installed(file) or Path(file)
-    try:
-        small = path.is_file() and path.stat().st_size <= _LARGEST_FILE
-        return _parsed(path) if small else None
-    except (OSError, ValueError):
-        return None
-
-
-def _installed(file: str) -> Path | None:
-    """The file of an installed package, found without importing it."""
-    parts = [part for part in file.replace("\\", "/").split("/") if part]
-    if len(parts) < 2 or file.startswith(("/", "~", "<", ".")) or ".." in parts:
-        return None
-    try:
-        spec = PathFinder.find_spec(parts[0])
-    except (ImportError, ValueError, AttributeError):
-        return None
-    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
-        path = Path(folder).joinpath(*parts[1:])
-        if path.is_file():
-            return path
-    return None
-
-
-@lru_cache(maxsize=64)
-def _parsed(path: Path) -> ast.Module | None:
-    try:
-        return _tree(read_text(path))
-    except UsageError:
-        return None
-
-
-def _tree(text: str) -> ast.Module | None:
-    try:
-        return tree_of(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None

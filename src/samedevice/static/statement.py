@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from samedevice.events import Written
-from samedevice.provenance.syntax import Function
+from samedevice.provenance.syntax import Function, parsed
 from samedevice.static.names import (
     OF_TENSORS,
     OWN,
@@ -66,12 +66,13 @@ class Statement:
     """Whether a text shows it, whose lines are not those of the file."""
     spent: list[int] = field(default_factory=lambda: [0])
 
-    def origins(self) -> Iterator[Written]:
-        """The origin of each operand, in the order of the statement."""
+    def origins(self, marked: str = "") -> Iterator[Written]:
+        """The origin of each operand, in the order of the statement; of those of the `marked` part alone."""
         told = set()
-        joined = [(each, "") for each in self._joined_layers()]
+        failing = _part_of(self.node, marked) or self.node
+        joined = [(each, "") for each in self._joined_layers(failing)]
         within = {id(part) for each, _ in joined for part in ast.walk(each)}
-        for operand, part in (*((e, p) for e, p in operands_of(self.node) if id(e) not in within), *joined):
+        for operand, part in (*((e, p) for e, p in operands_of(failing) if id(e) not in within), *joined):
             name = ast.unparse(operand)
             if name in told:
                 continue
@@ -84,9 +85,9 @@ class Statement:
         """Where the tensor of an expression of the statement comes from."""
         return self._trace(node, name, self.node.lineno, _DEEPEST)
 
-    def _joined_layers(self) -> Iterator[ast.expr]:
-        """Calls of layers whose results the statement itself adds or multiplies."""
-        for node in ast.walk(self.node):
+    def _joined_layers(self, failing: ast.AST) -> Iterator[ast.expr]:
+        """Calls of layers whose results a part of the statement itself adds or multiplies."""
+        for node in ast.walk(failing):
             for side in (node.left, node.right) if isinstance(node, ast.BinOp) else ():
                 if isinstance(side, ast.Call) and self._runs_layer(side.func):
                     yield side
@@ -309,6 +310,17 @@ def without_parameters(name: str, body: list[ast.stmt]) -> ast.FunctionDef:
     """A function around statements that stand in none."""
     nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
     return ast.FunctionDef(name, nothing, body, [], lineno=0)
+
+
+def _part_of(statement: ast.stmt, marked: str) -> ast.expr | None:
+    """The expression of a statement that marks point to; None where that is not told, or is no whole one."""
+    tree = parsed(marked) if marked else None
+    match tree:
+        case ast.Module(body=[ast.Expr(value=wanted)]):
+            text = ast.unparse(wanted)
+            parts = (each for each in ast.walk(statement) if isinstance(each, ast.expr))
+            return next((each for each in parts if ast.unparse(each) == text), None)
+    return None
 
 
 def operands_of(node: ast.AST, part: str = "") -> Iterator[tuple[ast.expr, str]]:

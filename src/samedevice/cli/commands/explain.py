@@ -38,6 +38,23 @@ def explain(
             show_default=False,
         ),
     ] = None,
+    sources: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WHERE",
+            help="Also read the failing functions there: a checkout or another folder, a wheel or source "
+            "archive, or a release to download, such as peft==0.17.0. May be given several times.",
+            show_default=False,
+        ),
+    ] = None,
+    download: Annotated[
+        bool,
+        typer.Option(
+            "--download",
+            help="Download the wheels of the libraries in the traceback, in the versions that the text tells, "
+            "and read them; they are not installed or run.",
+        ),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="The same as --output-format json.")] = False,
     output_format: Form = None,
     output_file: FormFile = None,
@@ -50,8 +67,11 @@ def explain(
     Reads tracebacks, notebooks and logs as people paste them: with ranks, dates and colours, cut off, or the
     last line alone.
     Names the cause with its reasons, or the likeliest ones. Needs neither a GPU nor torch.
+    The source of the failing functions is evidence: that of this environment, and what `--sources` and
+    `--download` add for an error from another computer.
     """
     from samedevice.cli._choices import reporting_of, settings_here
+    from samedevice.cli._explain import Evidence
     from samedevice.cli._explain import explain as explain_source
 
     open_closed_output()
@@ -59,4 +79,5 @@ def explain(
     settings = settings_here(chosen)
     form = output_format or ("json" if json else None)
     reporting = reporting_of(settings, form, output_file, quiet=quiet, verbose=verbose)
-    raise typer.Exit(explain_source(source, reporting, chosen or settings.language))
+    evidence = Evidence(tuple(sources or ()), download)
+    raise typer.Exit(explain_source(source, evidence, reporting, chosen or settings.language))
