@@ -356,7 +356,7 @@ Origin = Literal[
     "host",
     "unknown",
 ]
-Use = Literal["angles", "sum", "state"]
+Use = Literal["angles", "sum", "state", "adapter", "codes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,9 +378,13 @@ class Written:
     file: str | None = None
     """The file of that line, as the traceback writes it; None where nothing is told."""
     use: Use | None = None
-    """What the class does with a plain attribute: makes cosine and sine of it, adds to it, writes into it."""
+    """What the class does with a plain attribute: makes cosine and sine of it, adds to it, writes into it; what a
+    parameter or a buffer is: weights beside a layer that the class was handed, or numbers of eight bits.
+    """
     calls: int = 0
     """How many calls out from the failing function that line stands."""
+    owner: str | None = None
+    """The class in whose method that line stands."""
     position: int | None = None
     """Which argument of the outermost module that was called it is, counted from 0; None where none was."""
 

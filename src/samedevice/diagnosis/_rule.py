@@ -412,6 +412,21 @@ def in_a_layer() -> Look:
     return look
 
 
+def fails_in_a_layer() -> Look:
+    """The failing statement called one of torch's layers, and no loss: it is that layer's input or weight."""
+
+    def look(report: Report) -> Phrase | None:
+        below = report.frames[report.frames.index(report.at) + 1 :] if report.at is not None else ()
+        ran = any(_OF_LAYER.search(file) and not file.endswith("loss.py") for file in map(_file_of, below))
+        return Phrase("because.message", kind=report.kind) if ran else None
+
+    return look
+
+
+def _file_of(frame: Frame) -> str:
+    return frame.file or ""
+
+
 def beside_the_first() -> Look:
     """One rank of a launch works on its own GPU, and meets the first; or each of several processes does."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Sequence
 
 from samedevice.diagnosis._rule import device_pattern
@@ -9,6 +10,8 @@ from samedevice.diagnosis.paste import Frame, Pattern, Report
 from samedevice.diagnosis.story import Reading
 from samedevice.events import Written
 from samedevice.messages import Phrase, Several, Value
+from samedevice.provenance.syntax import parsed
+from samedevice.provenance.written import written
 
 Source = Callable[[Sequence[Frame], Sequence[str]], tuple[Written, ...]]
 """By the frames of a traceback, oldest first, and texts that show code: the origins of the operands of the
@@ -19,7 +22,8 @@ innermost frame's statement. It is handed in, since judging imports no reader.
 def origins_of(report: Report, source: Source | None) -> tuple[Written, ...]:
     """The origins of the operands of the failing statement, where its source is at hand."""
     at = report.at
-    if source is None or at is None or at.file is None or not device_pattern(report.devices):
+    met = device_pattern(report.devices) or report.kind == "index-device"
+    if source is None or at is None or at.file is None or not met:
         return ()
     return source(report.own_frames or (at,), report.pieces)
 
@@ -31,12 +35,16 @@ def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:
     met in what layers computed.
     """
     decided = [each for each in origins if _decided(each, report)]
+    if (codes := next((each for each in origins if each.use == "codes"), None)) is not None:
+        reason = Phrase("because.written-codes", operand=codes.name, text=codes.text)
+        return Reading(_USES["codes"], (reason,), (_LEFT, _MADE), guilty=codes.name, sure=False)
     if len(origins) < 2 or not decided:
         return _of_layers(report, origins) or _of_sides(report, origins)
-    if len(decided) != 1:
+    if len({(each.origin, each.device, each.owner) for each in decided}) != 1 or len(decided) == len(origins):
         return None
     odd = decided[0]
-    sure = report.argument in _ANY_SIDE or on_host(report, origins) is odd
+    placed = _on_host(report, origins)
+    sure = placed is odd or (placed is None and (report.argument in _ANY_SIDE or _made_on_host(odd, report)))
     values: dict[str, Value] = {"operand": odd.name, "text": odd.text, "place": _place(odd)}
     if odd.origin == "loaded":
         reason = Phrase("because.written-load", **values)
@@ -53,13 +61,12 @@ def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:
     if odd.origin == "literal":
         reason = Phrase("because.written-device", **values)
         return Reading("hard-coded-device", (reason,), (_MADE,), guilty=odd.name, sure=sure)
-    if odd.calls and any(frame.by_user and frame.file == odd.file for frame in report.frames):
-        handed = (
-            "input-not-on-embedding-device"
-            if report.argument in _OF_INPUTS
-            else "extra-input-on-wrong-device"
-        )
-        return Reading(handed, (reason,), (_MADE,), guilty=odd.name, sure=sure)
+    by_user = any(frame.by_user and frame.file == odd.file for frame in report.frames)
+    if odd.calls and odd.owner is None and by_user:
+        first = report.argument in _OF_INPUTS if odd.position is None else odd.position == 0
+        return Reading(_INPUT if first else _EXTRA, (reason,), (_MADE,), guilty=odd.name, sure=sure)
+    if odd.origin == "attribute" and _of_generation(report):
+        return Reading("generation-helper-on-wrong-device", (reason,), (_MADE,), guilty=odd.name, sure=sure)
     if odd.use is not None:
         return Reading(_USES[odd.use], (reason,), (_MADE,), guilty=odd.name, sure=sure)
     return Reading(_MADE, (reason,), guilty=odd.name, sure=sure)
@@ -76,6 +83,8 @@ _USES = {
     "angles": "rope-table-on-wrong-device",
     "sum": "metric-state-device",
     "state": "cache-or-beam-state-on-wrong-device",
+    "adapter": "adapter-weights-on-other-device",
+    "codes": "quantized-state-on-other-device",
 }
 
 
@@ -95,54 +104,105 @@ def _of_layers(report: Report, origins: Sequence[Written]) -> Reading | None:
     layers = [each for each in known if each.origin == "layer"]
     if device_pattern(report.devices) != "gpus" or not layers or len(known) < 2:
         return None
-    if any(each.origin not in ("layer", "argument") for each in known):
+    if any(each.origin not in ("layer", "argument", "parameter") for each in known):
         return None
     reason = Phrase("because.written-layers", operands=Several(tuple(each.name for each in known)))
     others = ("module-left-on-other-device", "device-map-incomplete-or-wrong")
-    return Reading(_SPLIT, (reason,), others, sure=False)
+    own = any(each.origin == "parameter" for each in known)
+    return Reading(_SPLIT, (reason,), others, sure=own)
 
 
 def _of_sides(report: Report, origins: Sequence[Written]) -> Reading | None:
     """What is on the host is kept by a module whose input is on a GPU, or was handed to that module."""
-    odd = on_host(report, origins)
+    odd = _on_host(report, origins)
+    sure = odd is not None
+    if odd is None and report.argument is None and device_pattern(report.devices) == "host":
+        odd = _handed_beside_kept(origins)
     if odd is None:
         return None
     values: dict[str, Value] = {"operand": odd.name, "text": odd.text, "place": _place(odd)}
+    if odd.use == "adapter":
+        reason = Phrase("because.written-beside", operand=odd.name, text=odd.text)
+        return Reading(_USES["adapter"], (reason,), (_LEFT, _NOT_MAPPED), guilty=odd.name, sure=sure)
     if odd.origin in _KEPT:
-        moved = any(frame.file is not None and _HOOKS.search(frame.file) for frame in report.frames)
-        causes = (_LEFT, _NOT_MAPPED) if not moved else (_NOT_MAPPED, _LEFT)
+        dispatched = any(frame.file is not None and _HOOKS.search(frame.file) for frame in report.frames)
+        causes = (_NOT_MAPPED, _LEFT) if dispatched else (_LEFT, _NOT_MAPPED)
         reason = Phrase("because.written-kept", **values)
-        return Reading(causes[0], (reason,), (causes[1], _MADE), guilty=odd.name, sure=False)
+        sure = odd.origin == "parameter"
+        return Reading(causes[0], (reason,), (causes[1], _MADE), guilty=odd.name, sure=sure)
     if odd.origin != "argument" or odd.position is None:
         return None
     causes = (_INPUT, _EXTRA) if odd.position == 0 else (_EXTRA, _INPUT)
     reason = Phrase("because.written-argument", **values)
-    return Reading(causes[0], (reason,), (causes[1], _MADE), guilty=odd.name)
+    return Reading(causes[0], (reason,), (causes[1], _MADE), guilty=odd.name, sure=sure)
 
 
-def on_host(report: Report, origins: Sequence[Written]) -> Written | None:
+def _handed_beside_kept(origins: Sequence[Written]) -> Written | None:
+    """What was handed to a module, beside what that module keeps: the module ran, so it is where it should be."""
+    kept = [each for each in origins if each.origin in _KEPT]
+    handed = [each for each in origins if each.origin == "argument" and each.position is not None]
+    return handed[0] if len(kept) == len(handed) == 1 and len(origins) == _PAIR else None
+
+
+def _on_host(report: Report, origins: Sequence[Written]) -> Written | None:
     """Of a tensor on the host and others on a GPU the one on the host, where message and statement tell it."""
-    if device_pattern(report.devices) != "host" or report.argument is None or len(report.devices) != _PAIR:
+    code = report.at.marked or report.at.code if report.at is not None else ""
+    if report.kind == "index-device" and report.devices == ("cpu",):
+        return origins[0] if len(origins) == 1 else None
+    if device_pattern(report.devices) != "host" or len(report.devices) != _PAIR:
+        return None
+    if report.operands:
+        return _placed_by_name(report, origins, code)
+    if report.argument is None:
         return None
     own = report.devices[0] if report.kind == "argument-device" else report.devices[1]
     first = report.argument in (*_OF_INPUTS, "self")
-    operands = [each for each in origins if each.origin != "layer" or report.argument != "index"]
-    if len(operands) == 1:
-        return operands[0] if first and own == "cpu" else None
-    code = report.at.marked or report.at.code if report.at is not None else ""
-    if len(operands) != _PAIR or not _BINARY.search(code) or not (first or report.argument in _SECOND):
+    if len(origins) == 1:
+        return origins[0] if first and own == "cpu" else None
+    if len(origins) != _PAIR or not _BINARY.search(code) or not (first or report.argument in _SECOND):
         return None
-    return operands[first != (own == "cpu")]
+    return origins[first != (own == "cpu")]
+
+
+def _placed_by_name(report: Report, origins: Sequence[Written], code: str) -> Written | None:
+    """The operand that the message puts on the host by its name, as the statement writes it."""
+    names = [name for name, _ in report.operands]
+    tree = parsed(code)
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)) if tree is not None else ():
+        op = call.func.attr.rstrip("_") if isinstance(call.func, ast.Attribute) else ""
+        found = written(call, op, sorted(names, key=lambda name: name != "self"), _LIBRARIES)
+        parts = [found[name] for name, device in report.operands if device == "cpu" and name in found]
+        if len(found) == len(names) and len(parts) == 1:
+            within = {ast.unparse(node) for node in ast.walk(parts[0]) if isinstance(node, ast.expr)}
+            placed = [each for each in origins if each.name in within]
+            return placed[0] if len(placed) == 1 else None
+    return None
+
+
+def _made_on_host(odd: Written, report: Report) -> bool:
+    """Whether an operand was made without a device, where the message has one operand on the host."""
+    own = report.devices[0] if report.kind == "argument-device" else report.devices[-1]
+    return odd.origin in ("made", "host") and own == "cpu"
 
 
 _PAIR = 2
 _SECOND = ("mat2", "other", "batch2", "vec")
+_LIBRARIES = frozenset(("torch", "F"))
 _BINARY = Pattern(r"\b(?:matmul|mm|bmm|addmm|einsum)\(| @ ")
 _HOOKS = Pattern(r"(?:^|/)hooks\.py$")
 _KEPT = ("buffer", "parameter")
 _LEFT = "module-left-on-other-device"
 _NOT_MAPPED = "device-map-incomplete-or-wrong"
 _INPUT, _EXTRA = "input-not-on-embedding-device", "extra-input-on-wrong-device"
+
+
+def _of_generation(report: Report) -> bool:
+    """Whether a loop that generates calls an object."""
+    functions = [(frame.function or "").rpartition(".")[2] for frame in report.own_frames]
+    return functions[-1:] == ["__call__"] and any(map(_GENERATES.fullmatch, functions[:-1]))
+
+
+_GENERATES = Pattern(r"generate|_?(?:\w{1,30}_)?(?:sample|search|decoding)")
 
 
 def _of_a_replica(frame: Frame) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -259,6 +260,35 @@ def use_of(owner: ast.ClassDef, attribute: str, function: Function) -> Use | Non
                 if _is_of(inner, own):
                     return "state"
     return None
+
+
+def use_of_kept(owner: ast.ClassDef, own: Written) -> Use | None:
+    """What a class does with a parameter or a buffer: keeps numbers of eight bits, or adds weights to a layer that
+    its constructor was handed.
+    """
+    if _EIGHT_BITS.search(own.text):
+        return "codes"
+    built = next((each for each in owner.body if getattr(each, "name", "") == "__init__"), None)
+    if not isinstance(built, ast.FunctionDef) or own.origin != "parameter":
+        return None
+    kept, _ = kept_by(owner)
+    handed = [
+        attribute
+        for attribute, values in kept.items()
+        if any(isinstance(each, ast.Name) and each.id in parameters_of(built) for each in values)
+    ]
+    layers = {f"self.{each}" for each in handed}
+    joined = (
+        part
+        for node in ast.walk(owner)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
+        for part in (node.left, node.right)
+    )
+    runs = any(isinstance(each, ast.Call) and text_of(each.func) in layers for each in joined)
+    return "adapter" if runs else None
+
+
+_EIGHT_BITS = re.compile(r"\bu?int8\b")
 
 
 def _is_of(node: ast.expr, own: str) -> bool:

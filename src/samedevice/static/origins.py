@@ -117,7 +117,13 @@ class _Step:
     def _placed(self, origin: Written) -> Written:
         """An origin with its file; without the line, where only a text shows the source."""
         shown = self.statement is not None and self.statement.shown
-        return replace(origin, file=self.frame.file, line=None if shown else origin.line)
+        owner = self.statement.owner if self.statement is not None else None
+        return replace(
+            origin,
+            file=self.frame.file,
+            line=None if shown else origin.line,
+            owner=None if owner is None else owner.name,
+        )
 
     def followed(self, origin: Written) -> Written:
         """An origin; that of what the callers hand over, where it is an argument."""

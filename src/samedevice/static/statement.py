@@ -27,6 +27,7 @@ from samedevice.static.names import (
     parameters_of,
     text_of,
     use_of,
+    use_of_kept,
 )
 from samedevice.static.tensors.knowledge import FACTORIES, FUNCTIONS, METHODS
 
@@ -50,7 +51,7 @@ _NUMBERS = frozenset(
 _NO_TENSORS = frozenset("device dtype shape ndim is_cuda requires_grad layout".split())
 _NO_OPERANDS = frozenset("device dtype dim layout generator".split())
 _HOST = frozenset("from_numpy frombuffer".split())
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_WORD = re.compile(r"(?<!\w)[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ class Statement:
             return Written(name, "unknown")
         kept, registered = kept_by(self.owner)
         if attribute in registered:
-            return replace(registered[attribute], name=name)
+            return replace(registered[attribute], name=name, use=use_of_kept(self.owner, registered[attribute]))
         values = [each for each in kept.get(attribute, ()) if not is_none(each)]
         told = [
             Written(name, "unknown") if each is None else self._kept(each, attribute, name, deep)
@@ -183,7 +184,8 @@ class Statement:
     def _kept(self, value: ast.expr, attribute: str, name: str, deep: int) -> Written:
         """What a class keeps under a name, by the value that it assigns."""
         if isinstance(value, ast.Call) and called_name(value) == "Parameter":
-            return Written(name, "parameter", text_of(value), value.lineno)
+            own = Written(name, "parameter", text_of(value), value.lineno)
+            return own if self.owner is None else replace(own, use=use_of_kept(self.owner, own))
         if isinstance(value, ast.Call) and called_name(value)[:1].isupper():
             return Written(name, "module", text_of(value.func), value.lineno)
         made = self._trace(value, name, value.lineno, deep - 1)
@@ -251,12 +253,24 @@ class Statement:
 def _statements(tree: ast.Module, function: str) -> list[tuple[Statement, frozenset[str]]]:
     """The statements of all functions of a name, with their words."""
     return [
-        (Statement(node, each, owner), frozenset(_WORD.findall(ast.unparse(node))))
+        (Statement(part, each, owner), frozenset(_WORD.findall(ast.unparse(part))))
         for owner, each in _functions(tree)
         if each.name == function
         for node in ast.walk(each)
-        if isinstance(node, ast.stmt) and not isinstance(node, _BLOCKS)
+        if isinstance(node, ast.stmt)
+        for part in _simple(node)
     ]
+
+
+def _simple(node: ast.stmt) -> Iterator[ast.stmt]:
+    """A statement; of one with a block the expressions of its head, each as a statement."""
+    match node:
+        case ast.If(test=head) | ast.While(test=head) | ast.For(iter=head) | ast.AsyncFor(iter=head):
+            yield ast.copy_location(ast.Expr(head), head)
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            yield from (ast.copy_location(ast.Expr(each.context_expr), each.context_expr) for each in items)
+        case _ if not isinstance(node, _BLOCKS):
+            yield node
 
 
 def find_statement(tree: ast.Module, function: str, line: int | None, code: str) -> Statement | None:

@@ -46,6 +46,7 @@ from samedevice.diagnosis._rule import (
     Rule,
     anywhere,
     at,
+    fails_in_a_layer,
     frameless,
     inside,
     line,
@@ -346,8 +347,9 @@ RULE = Rule(
         ),
         sign(
             5,
+            unless(fails_in_a_layer()),
             line(
-                r"CrossEntropyLoss|cross_entropy|loss_fct|loss_fn|\blabels?\b|criterion|nll_loss|\bloss\b|log_?probs?\b|logps?\b|num_items_in_batch|aux_loss|ref_log|per_token_logps|logratios?|tr_loss"
+                r"CrossEntropyLoss|cross_entropy|loss_fct|loss_fn|\blabels?\b|criterion|nll_loss|\bloss\b|\w_loss\b|log_?probs?\b|logps?\b|num_items_in_batch|aux_loss|ref_log|per_token_logps|logratios?|tr_loss"
             ),
         ),
         sign(
