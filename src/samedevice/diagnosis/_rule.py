@@ -204,7 +204,8 @@ def product_with(place: str) -> Look:
         written = report.at.code if report.at and not _OF_TORCH.search(report.at.file or "") else ""
         if device_pattern(report.devices) != "host" or _WRITTEN_OUT.search(written):
             return None
-        product = report.op or ("mm" if report.argument in ("mat1", "mat2") else "")  # old messages name none
+        named = "mm" if report.argument in ("mat1", "mat2") else _called_in(report.statement)
+        product = report.op or named  # old messages name none, and some are cut off
         if report.argument not in (*_WEIGHTS, *_INPUTS, "out") or not _LAYERS.search(product):
             return None
         own = report.devices[0] if report.kind == "argument-device" else report.devices[1]

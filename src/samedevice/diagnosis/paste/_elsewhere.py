@@ -74,7 +74,7 @@ ROWS: tuple[Elsewhere, ...] = (
     _row(
         "shape",
         "shape mismatch|unable to create tensor|inhomogeneous shape",
-        r"shape mismatch: (?:value|indexing|objects)|Unable to create tensor, you should probably activate truncation|inhomogeneous shape",
+        r"shape mismatch: (?:value|indexing|objects)|shape mismatches \(expected [\w, ]+ vs|Unable to create tensor, you should probably activate truncation|inhomogeneous shape",
     ),
     _row(
         "shape",

@@ -15,7 +15,7 @@ from samedevice.diagnosis.paste._pattern import Pattern
 
 _DEVICE = r"(?:cuda|cpu|meta|mps|xpu|npu|hpu|xla|musa|mlu|privateuseone)(?::\d{1,3})?"
 _TYPE = r"(?:Variable\[)?[\w.:]{1,40}\]?"
-_WHERE = r"(?:\s{0,3}\(when checking ar(?:gu|ug)ment (?:for argument (?P<argument>\w{1,60}) )?in method (?P<op>[\w:]{1,80}))?"
+_WHERE = r"(?:\s{0,3}\(when checking ar(?:gu|ug)ment (?:for argument (?P<argument>\w{1,60})\b ?)?(?:in method (?P<op>[\w:]{1,80}))?)?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +251,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "data-parallel-module",
         "module must have",
-        r"module must have its parameters and buffers on device (?P<d1>DEVICE)(?: \(device_ids\[0\]\))? but found one of(?: them on (?:the )?device: (?P<d2>DEVICE)|\s*$)",
+        r"module must have its parameters and buffers on device (?P<d1>DEVICE)(?: ?\(device_ids\[0\]\))? ?but found one of(?: them on (?:the )?device ?: ?(?P<d2>DEVICE)|\s*$)",
     ),
     _row(
         "same-device",
@@ -395,8 +395,9 @@ KINDS: tuple[Kind, ...] = (
     ),
     _row(
         "deserialize",
-        "deserialize object",
-        r"(?:Attempt(?:ing|s|ed)?|Trying) to deserialize object on (?:a )?(?:CUDA device|\w{2,8} device)",
+        "deserialize object|restore data location",
+        r"(?:Attempt(?:ing|s|ed)?|Trying) to deserialize object on (?:a )?(?:CUDA device|\w{2,8} device)"
+        r"|do(?:es)? not know how to restore data location of [\w.]{1,60} \(tagged with",
     ),
     _row(
         "cuda-not-compiled",

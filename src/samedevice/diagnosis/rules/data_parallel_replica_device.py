@@ -186,6 +186,7 @@ RULE = Rule(
         sign(6, said("data-parallel-wrapped")),
         sign(7, after("data-parallel-replica")),
         sign(6.5, inside(r"^(?:parallel_apply|replicate)$|DataParallel")),
+        sign(2.0, said("same-device"), anywhere(r"arguments are located on different GPUs")),
         sign(5, anywhere(r"Caught \w{3,40} in replica|nn\.DataParallel|parallel_apply")),
     ),
     detect=_detect,

@@ -240,6 +240,7 @@ RULE = Rule(
         sign(
             5, said("same-device argument-device", devices="host"), line(r"\.grad\.\w+_\("), inside(r"^step$")
         ),
+        sign(4.2, said("same-device argument-device"), inside(r"^step$", last=4), below(_STEPS)),
         sign(5, said("needs-gpu"), anywhere(r"multi_tensor_apply")),
         sign(5, said("needs-gpu"), below(_STEPS)),
         sign(6, said("needs-gpu triton-pointer"), inside(r"optimi[sz]er", last=2)),

@@ -119,7 +119,7 @@ helper_of_generation = when(
 
 
 _LOSES = (
-    r"\b\w*loss\w* ?\+ ?\w*loss|\b\w*(?:_loss|cross_entropy|criterion)\(|\bloss (?:line|fails|call|raises|computation)|in (?:the|my) loss\b|\b(?:kl_div|cross[_ ]entropy|[a-z]\w*_loss)\b|(?:add|sum|accumulat)\w*[^.\n]{0,30}loss\w*"
+    r"\b\w*loss\w* ?\+ ?\w*loss|\b\w*(?:_loss|cross_entropy|criterion)\(|\bloss (?:line|fails|call|raises|computation)|in (?:the|my) loss\b|\b(?:kl_div|\w{0,20}cross[_ ]entropy\w{0,20}|[a-z]\w*_loss)\b|(?:add|sum|accumulat)\w*[^.\n]{0,30}loss\w*"
     r"|(?:算|计算)\s?(?:的)?\s?loss|loss[^。\n]{0,24}(?:相加|累加|加起来)|(?:相加|累加)[^。\n]{0,10}loss"
 )
 
