@@ -316,6 +316,24 @@ class Failure:
         model = self.event.running[-1] if self.event.running else None
         return model is not None and model.below == (operand.device,)
 
+    def with_its_modules(self, operand: Operand) -> bool:
+        """Whether an object keeps a tensor where all modules are that it keeps: that one is in its place."""
+        name = self.written(operand)
+        owner = name.rpartition(".")[0]
+        if not owner or self.event.at is None:
+            return False
+        here = [
+            each
+            for each in self.event.at_hand
+            if each.function == self.event.at.function and each.file == self.event.at.file
+        ]
+        modules = {
+            each.device
+            for each in here
+            if each.kind == "module" and each.name.rpartition(".")[0] == owner
+        }
+        return modules == {operand.device}
+
     @cached_property
     def placements(self) -> tuple[Placement, ...]:
         """What placed the weights of the outermost running module on GPUs."""

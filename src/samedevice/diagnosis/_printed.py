@@ -36,6 +36,8 @@ def read_printed(report: Report) -> Reading | None:
     """The cause that printed lines amount to, of operands that meet on two devices."""
     if report.kind == "input-weight-type":
         return _weight_of_a_function(report)
+    if report.kind in (*_KINDS, "embedding-device-old") and (found := _all_moved(report)) is not None:
+        return found
     if report.kind not in _KINDS:
         return None
     looks = (_own_table, _data_beside_kept, _made_in_the_text, _not_moved, _kept_on_the_first, _handed_down)
@@ -58,6 +60,33 @@ def _weight_of_a_function(report: Report) -> Reading | None:
             others = ("module-left-on-other-device", "hard-coded-device")
             return Reading("tensor-created-on-wrong-device", (reason,), others, guilty=text)
     return None
+
+
+def _all_moved(report: Report) -> Reading | None:
+    """A program moves all that it calls a model with, in that call, and it fails inside; the model is moved nowhere."""
+    own = next((frame for frame in reversed(report.frames) if frame.by_user), None)
+    if own is None or own is report.frames[-1] or not {*report.devices} <= {"cpu", "cuda", "cuda:0"}:
+        return None
+    tree = _tree(own.marked or own.code)
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)) if tree is not None else ():
+        given = [*call.args, *(each.value for each in call.keywords)]
+        if not (isinstance(call.func, ast.Name) and given and all(map(_is_moved, given))):
+            continue
+        name = call.func.id
+        if re.search(rf"\b{re.escape(name)}\.(?:to|cuda)\(|\b{re.escape(name)} ?= ?.{{0,120}}\.(?:to|cuda)\(", report.words):
+            return None
+        reason = Phrase("because.printed-all-moved", operand=name, text=_brief(own.code))
+        return Reading("module-left-on-other-device", (reason,), ("tensor-created-on-wrong-device",), guilty=name)
+    return None
+
+
+def _is_moved(node: ast.expr) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="to"), args=[target]):
+            return _TYPES.search(ast.unparse(target)) is None
+        case ast.Call(func=ast.Attribute(attr="cuda")):
+            return True
+    return False
 
 
 _CONVOLVES = Pattern(r"conv(?:_transpose)?[123]d")

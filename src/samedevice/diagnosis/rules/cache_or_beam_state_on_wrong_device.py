@@ -48,12 +48,15 @@ A `cat` in attention whose frames are missing can also be a split block.
 
 from __future__ import annotations
 
+import ast
+
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, argument, at, frameless, inside, line, said, sign
 from samedevice.diagnosis.paste import Report
 from samedevice.events import Operand, on_accelerator
 from samedevice.messages import Phrase
 from samedevice.provenance.flow import filled_in_file
+from samedevice.provenance.syntax import parsed
 
 
 def _state_on_gpu(report: Report) -> Phrase | None:
@@ -129,7 +132,11 @@ def _reordered(failure: Failure) -> Hint | None:
         return None
     state, *others = failure.event.operands
     index = next((each for each in others if each.device != state.device), None)
-    if index is None or state.role or not failure.carried(index) or not failure.carried(state):
+    if index is None or state.role:
+        return None
+    if failure.two_gpus and _put_back(failure, state):
+        return _kept(7.5, failure, state, index)
+    if not failure.carried(index) or not failure.carried(state):
         return None
     made = failure.born(index)
     kept = made is not None and made.inherited and made.at is not None and made.at.function == "__init__"
@@ -137,6 +144,16 @@ def _reordered(failure: Failure) -> Hint | None:
         return None
     left = state.device == "cpu" and failure.born(state) is not None and failure.activation(index)
     return _kept(7.5, failure, state, state if left else index)
+
+
+def _put_back(failure: Failure, state: Operand) -> bool:
+    """Whether an object keeps a selection of what it keeps: the statement assigns what it reads."""
+    match parsed(failure.code):
+        case ast.Module(body=[ast.Assign(targets=[ast.Attribute() as target], value=value), *_]):
+            own = ast.unparse(target)
+            parts = {ast.unparse(each) for each in ast.walk(value) if isinstance(each, ast.expr)}
+            return own in parts and failure.written(state) == own
+    return False
 
 
 _PICKS = ("index_select", "index", "gather", "take_along_dim", "index_copy_")

@@ -104,8 +104,12 @@ def _of_the_model(failure: Failure) -> Hint | None:
 
 
 def _not_in_the_table(failure: Failure) -> Hint | None:
-    """A weight that nobody placed, where a loop over a table placed the modules beside it."""
-    by_loop = any(by_table(place) for place in failure.event.placed)
+    """A weight that nobody placed, where a loop over a table placed the modules beside it.
+
+    Of a module that is no part of the model no table would place it.
+    """
+    reached = all(each.registered for each in failure.event.running)
+    by_loop = reached and any(by_table(place) for place in failure.event.placed)
     for operand in largest_first(failure.event.operands) if by_loop else ():
         newest = operand.decision
         if newest is not None and newest.kind in ("created", "loaded") and newest.name is not None:

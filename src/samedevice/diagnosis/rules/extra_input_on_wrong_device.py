@@ -91,6 +91,18 @@ def _made_by_caller(failure: Failure, operand: Operand) -> bool:
     return failure.runs(place) and place.function != "<module>" and takes_arguments(place)
 
 
+def _beside_an_object(failure: Failure) -> Hint | None:
+    """What a method was given, or a part of it, away from the modules of its object and a tensor beside them."""
+    kept = next(filter(failure.with_its_modules, failure.plain), None)
+    for operand in failure.plain if kept is not None else ():
+        name = failure.written(operand)
+        away = kept is not None and operand.device != kept.device and not failure.activation(operand)
+        if away and failure.flow.is_argument(name.partition(".")[0].partition("[")[0]):
+            key = "rules.extra-input-on-wrong-device.stayed-behind"
+            return Hint(5.5, Phrase(key, operand=name), operand.name)
+    return None
+
+
 def _further_ids(failure: Failure) -> Hint | None:
     """Ids that stayed behind, where the main ones are with the table, or were looked up already."""
     ids = next((each for each in failure.plain if each.name == "indices"), None)
@@ -253,6 +265,7 @@ _LOOKS = (
     _forgotten,
     _given_to_a_package,
     _sent_for_a_hook,
+    _beside_an_object,
 )
 
 _CHINESE = """主输入移过去了，附加输入却留在 CPU 或另一块 GPU 上。

@@ -68,10 +68,9 @@ def _detect(failure: Failure) -> Hint | None:
         return Hint(6, Phrase("because.never-moved", operand=stayed.parameter or stayed.name), stayed.name)
     if not failure.mismatch:
         return None
-    here = failure.event.running[0] if failure.event.running else None
+    here = next((each for each in failure.event.running if not each.registered), None)
     if (
         here is not None
-        and not here.registered
         and set(here.below) == {"cpu"}
         and len(failure.event.running) > 1
     ):

@@ -65,7 +65,9 @@ def _detect(failure: Failure) -> Hint | None:
     hint = _made_on_host(failure)
     if hint is not None or not failure.mismatch:
         return hint
-    return next((hint for look in _LOOKS if (hint := look(failure)) is not None), None)
+    found = next((hint for look in _LOOKS if (hint := look(failure)) is not None), None)
+    blamed = next((each for each in failure.plain if found is not None and each.name == found.guilty), None)
+    return None if blamed is not None and failure.with_its_modules(blamed) else found
 
 
 def _without_device(weight: float, failure: Failure, operand: Operand) -> Hint:

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from samedevice.diagnosis.paste import Report, Told
+import re
+
+from samedevice.diagnosis.paste import Pattern, Report, Told
 from samedevice.diagnosis.story._facts import (
     ABOVE_LINES,
     FIRST,
@@ -71,6 +73,23 @@ _PUT_ON_FIRST = rf"\bdefaults? to (?:using )?(?:the )?{FIRST}|\b(?:put|placed|al
 
 
 _FIRST_WORKS = rf"{FIRST}[^.;。；\n]{{0,40}}{RIGHT}|{RIGHT}[^.;。；\n]{{0,24}}{FIRST}"
+
+
+def first_in_any_case(told: Told, report: Report) -> Reading | None:
+    """Something uses the first GPU whatever is asked for, as the text or a default in its code says."""
+    found = _ALWAYS_FIRST.search(told.text)
+    if found is None or told.spread or told.launched:
+        return None
+    reason = Phrase("because.told-always-first", text=found[0])
+    others = ("tensor-created-on-wrong-device", "module-left-on-other-device")
+    return Reading("hard-coded-device", (reason,), others, sure=False)
+
+
+_ALWAYS_FIRST = Pattern(
+    r"\balways\b[^.\n]{0,30}\b(?:work|run|us|go|load|put|mov|plac|allocat)\w*\b[^.\n]{0,24}?(?:\bcuda:0\b|\bGPU ?(?:#|:)?0\b|\bfirst GPU\b)"
+    r"|\.get\(['\"]\w{0,20}device\w{0,10}['\"], ?['\"]cuda(?::0)?['\"]\)",
+    re.IGNORECASE,
+)
 
 
 def another_gpu_somewhere(told: Told, report: Report) -> Reading | None:

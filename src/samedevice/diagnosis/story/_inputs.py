@@ -111,6 +111,21 @@ _LEFT_AS = {
 """The cause, by what was not moved."""
 
 
+def part_remains(told: Told, report: Report) -> Reading | None:
+    """Something that has the name of a class is told to stay on the host."""
+    found = _REMAINS.search(told.text)
+    if found is None or not (ends(told, report) or fails(told, report)):
+        return None
+    reason = Phrase("because.told-remains", thing=found["name"])
+    others = ("tensor-created-on-wrong-device",)
+    return Reading("module-left-on-other-device", (reason,), others, guilty=found["name"], sure=False)
+
+
+_REMAINS = Pattern(
+    r"\b(?P<name>(?:[A-Z][a-z0-9]{1,30}){2,6}?)s?\b`{0,2}s?\b[^.\n]{0,50}\b(?:remains?|stays?|(?:is|are|was|were) (?:still|left|kept))\b[^.\n]{0,12}\bon (?:the )?(?:CPU|cpu|host)\b"
+)
+
+
 def one_left(told: Told, report: Report) -> Reading | None:
     """One of the things that meet is on the host, and another one on a GPU."""
     left = next((role for role in ("mask", "extra", "ids", "tensor") if "cpu" in told.devices_of(role)), None)

@@ -11,6 +11,7 @@ from samedevice.diagnosis.story._facts import (
     MEETS,
     Reading,
     devices_met,
+    ends,
     fails,
     placed_at,
     when,
@@ -65,6 +66,36 @@ def kept_tensor_indexed(told: Told, report: Report) -> Reading | None:
 
 _INDEXED = Pattern(
     r"\b(?P<name>self(?:\.\w{1,40}){1,3}?)(?:\.(?:gather|index_select|take)\(|\[(?!\d{1,3}\]\s?\())[^\n]{0,60}"
+)
+
+
+def made_right_in_the_repair(told: Told, report: Report) -> Reading | None:
+    """The text says how a line should be, and that line makes a tensor on the device of another one."""
+    found = _REPAIRED.search(told.text)
+    if found is None or not (ends(told, report) or told.mentions(MEETS)):
+        return None
+    reason = Phrase("because.told-repaired", text=found["line"])
+    others = ("hard-coded-device", "extra-input-on-wrong-device")
+    return Reading("tensor-created-on-wrong-device", (reason,), others, guilty=found["name"], sure=False)
+
+
+_REPAIRED = Pattern(
+    r"(?:\bshould (?:be|look)\b|\b(?:solution|fix(?:ed)?|suggest\w*|propos\w*|chang\w+|replac\w+|instead)\b|建议|改(?:成|为)|应(?:该|改)|修复)[^\n]{0,80}\n?(?:[^\n]{0,120}\n){0,6}?\s{0,12}[+]?\s{0,8}"
+    r"(?P<line>(?P<name>[A-Za-z_]\w{0,40}) ?= ?(?:torch|th)\.(?:zeros|ones|tensor|arange|full|eye|empty|linspace|randn?|as_tensor|randint|tri[ul]|LongTensor)\([^\n]{0,100}\bdevice ?= ?[\w.]{1,60}\.device\b[^\n]{0,40})",
+    re.IGNORECASE,
+)
+
+
+def numpy_reads(told: Told, report: Report) -> Reading | None:
+    """A tensor that is not on the host is told to be converted for NumPy."""
+    if not told.says(_FOR_NUMPY) or not (ends(told, report) or fails(told, report)):
+        return None
+    return Reading("numpy-of-gpu-tensor", (Phrase("because.told-numpy"),), ("tensor-created-on-wrong-device",))
+
+
+_FOR_NUMPY = (
+    r"\b(?:not|never)\b[^.\n]{0,16}\bon (?:the )?CPU\b[^.\n]{0,40}\b(?:convert\w*|turn\w*)\b[^.\n]{0,16}\bnumpy"
+    r"|\b(?:convert\w*|turn\w*)\b[^.\n]{0,40}\b(?:cuda|GPU)\b[^.\n]{0,24}\b(?:in)?to (?:a )?numpy|(?:cuda|GPU)[^。\n]{0,12}(?:转|转换)(?:成|为|到)\s?numpy"
 )
 
 

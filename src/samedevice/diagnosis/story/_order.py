@@ -12,6 +12,7 @@ from samedevice.diagnosis.story._chosen import (
     another_gpu_somewhere,
     default_is_a_gpu,
     fails_elsewhere,
+    first_in_any_case,
     wanted_on_the_host,
 )
 from samedevice.diagnosis.story._cured import helped_by_a_move
@@ -26,6 +27,7 @@ from samedevice.diagnosis.story._inputs import (
     list_left,
     never_moved,
     one_left,
+    part_remains,
     result_thrown_away,
     still_on_the_host,
     weights_left,
@@ -55,7 +57,9 @@ from samedevice.diagnosis.story._made import (
     kept_in_code,
     kept_tensor_indexed,
     made_for_a_call,
+    made_right_in_the_repair,
     made_without_a_device,
+    numpy_reads,
     returned_on_the_host,
 )
 from samedevice.diagnosis.story._modules import (
@@ -192,4 +196,8 @@ CONDITIONS: tuple[Condition, ...] = (
     spread_and_met,
     parts_apart,
     one_left,
+    made_right_in_the_repair,
+    numpy_reads,
+    part_remains,
+    first_in_any_case,
 )
