@@ -165,14 +165,18 @@ def container_fix(failure: Failure, script: Script | None) -> Fix[Phrase] | None
         return None
     parent, part = running[inside[0]], running[inside[0] - 1]
     for home in script.classes_of(parent.kind):
-        kept = [
-            node.value
+        assigned = [
+            node
             for node in ast.walk(home)
             if isinstance(node, ast.Assign)
             and isinstance(node.targets[0], ast.Attribute)
             and (_is_display(node.value) or _is_made_list(node.value))
-            and (_makes(script, node.value, part.kind) or _is_filled(script, home, node, part.kind))
         ]
+        kept = [
+            node.value
+            for node in assigned
+            if _makes(script, node.value, part.kind) or _is_filled(script, home, node, part.kind)
+        ] or [node.value for node in assigned if _made_by_calls(node.value) and _is_run(home, node.targets[0])]
         if len(kept) != 1:
             continue
         name = "nn" if re.search(r"\bnn\.", script.text(home)) else "torch.nn"
@@ -205,6 +209,44 @@ def _is_made_list(node: ast.expr) -> bool:
 
 def _makes(script: Script, node: ast.AST, kind: str) -> bool:
     return re.search(rf"\b{re.escape(kind)}\(", script.text(node)) is not None
+
+
+def _made_by_calls(display: ast.expr) -> bool:
+    """Whether a list is filled by calls of whatever was handed in: `[make() for _ in range(3)]`."""
+    match display:
+        case ast.ListComp(elt=ast.Call(func=ast.Name())):
+            return True
+        case ast.List(elts=[_, *_] as elements):
+            return all(isinstance(each, ast.Call) and isinstance(each.func, ast.Name) for each in elements)
+    return False
+
+
+def _is_run(home: ast.ClassDef, attribute: ast.expr) -> bool:
+    """Whether a class calls what it keeps in a list, one after the other or by its number."""
+    kept = ast.unparse(attribute)
+    for node in ast.walk(home):
+        match node:
+            case ast.Call(func=ast.Subscript(value=of)) if ast.unparse(of) == kept:
+                return True
+            case ast.For(target=target, iter=values):
+                name = _taken_from(target, values, kept)
+                calls = (each for part in node.body for each in ast.walk(part) if isinstance(each, ast.Call))
+                if name and any(isinstance(each.func, ast.Name) and each.func.id == name for each in calls):
+                    return True
+    return False
+
+
+def _taken_from(target: ast.expr, values: ast.expr, kept: str) -> str | None:
+    """The name that a loop gives to each element of a list, also beside its number or those of other lists."""
+    pairs = [(target, values)]
+    match target, values:
+        case ast.Tuple(elts=names), ast.Call(func=ast.Name(id="zip"), args=lists):
+            pairs = list(zip(names, lists, strict=False))
+        case ast.Tuple(elts=[_, name]), ast.Call(func=ast.Name(id="enumerate"), args=[of, *_]):
+            pairs = [(name, of)]
+    return next(
+        (name.id for name, of in pairs if isinstance(name, ast.Name) and ast.unparse(of) == kept), None
+    )
 
 
 def _has_items(display: ast.expr) -> bool:

@@ -68,7 +68,7 @@ def _detect(failure: Failure) -> Hint | None:
         return Hint(6, Phrase("because.never-moved", operand=stayed.parameter or stayed.name), stayed.name)
     if not failure.mismatch:
         return None
-    here = next((each for each in failure.event.running if not each.registered), None)
+    here = next((each for each in reversed(failure.event.running) if not each.registered), None)
     if (
         here is not None
         and set(here.below) == {"cpu"}
