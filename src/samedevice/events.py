@@ -356,7 +356,7 @@ Origin = Literal[
     "host",
     "unknown",
 ]
-Use = Literal["angles", "sum", "state", "adapter", "codes"]
+Use = Literal["angles", "sum", "state", "adapter", "codes", "index"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +379,8 @@ class Written:
     """The file of that line, as the traceback writes it; None where nothing is told."""
     use: Use | None = None
     """What the class does with a plain attribute: makes cosine and sine of it, adds to it, writes into it; what a
-    parameter or a buffer is: weights beside a layer that the class was handed, or numbers of eight bits.
+    parameter or a buffer is: weights beside a layer that the class was handed, or numbers of eight bits. And
+    what indexes another tensor.
     """
     calls: int = 0
     """How many calls out from the failing function that line stands."""

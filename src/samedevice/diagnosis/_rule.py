@@ -424,6 +424,32 @@ def fails_in_a_layer() -> Look:
     return look
 
 
+def hooked_layer() -> Look:
+    """A layer with accelerate's hook meets its own weight: the hook brought the input to where the weight was."""
+
+    def look(report: Report) -> Phrase | None:
+        if report.at is None:
+            return None
+        position = report.frames.index(report.at)
+        above, below = report.frames[:position], report.frames[position + 1 :]
+        own = [number for number, frame in enumerate(above) if not frame.plumbing]
+        called = above[own[-1] + 1 :] if own else above
+        reads = _OWN_WEIGHT.search(report.at.code) is not None
+        layer = any(_OF_LAYER.search(_file_of(frame)) for frame in below)
+        if (layer and any(map(_is_hook, below))) or (reads and any(map(_is_hook, called))):
+            return Phrase("because.hooked-layer")
+        return None
+
+    return look
+
+
+_OWN_WEIGHT = Pattern(r"\bself\.weight \*|\* self\.weight\b|\w\(.{0,80}\bself\.weight\b")
+
+
+def _is_hook(frame: Frame) -> bool:
+    return frame.function == "new_forward" and _file_of(frame).endswith("hooks.py")
+
+
 def _file_of(frame: Frame) -> str:
     return frame.file or ""
 

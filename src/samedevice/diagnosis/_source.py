@@ -34,11 +34,16 @@ def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:
     One operand, and only one, is where its own line put it, while the others come from elsewhere; or two GPUs
     met in what layers computed.
     """
+    indices, origins = _apart(origins)
+    if report.kind == "index-device" and report.devices and report.devices[0] != "cpu":
+        return _of_an_index(report, indices)
     decided = [each for each in origins if _decided(each, report)]
+    if (early := _put_back(report) or _read_directly(report) or _summed(report, origins)) is not None:
+        return early
     if (codes := next((each for each in origins if each.use == "codes"), None)) is not None:
         reason = Phrase("because.written-codes", operand=codes.name, text=codes.text)
         return Reading(_USES["codes"], (reason,), (_LEFT, _MADE), guilty=codes.name, sure=False)
-    if len(origins) < 2 or not decided:
+    if not decided or (len(origins) < _PAIR and _on_host(report, origins) is not decided[0]):
         return _of_layers(report, origins) or _of_sides(report, origins)
     if len({(each.origin, each.device, each.owner) for each in decided}) != 1 or len(decided) == len(origins):
         return None
@@ -74,6 +79,7 @@ def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:
 
 _ANY_SIDE = (None, "self", "other", "tensors")
 """Names of arguments that tell nothing of what they are."""
+_TABLE = Pattern(r"^(?:\w+\.){0,3}\w*Embedding(?:\(|$)")
 _MULTIPLIES = Pattern(r"\b(?:linear|matmul|mm|bmm|einsum)\(|@")
 _OF_INPUTS = ("index", "mat1", "indices", "input")
 """What the messages of a layer call its input."""
@@ -88,19 +94,92 @@ _USES = {
 }
 
 
+def _apart(origins: Sequence[Written]) -> tuple[list[Written], list[Written]]:
+    """What indexes, and the operands."""
+    return [each for each in origins if each.use == "index"], [each for each in origins if each.use != "index"]
+
+
+def _of_an_index(report: Report, indices: Sequence[Written]) -> Reading | None:
+    """An index on another GPU than the tensor: what the module was handed, or what a line put there."""
+    if len(indices) != 1:
+        return None
+    odd = indices[0]
+    values: dict[str, Value] = {"operand": odd.name, "text": odd.text, "place": _place(odd)}
+    if odd.origin == "argument" and odd.position:
+        reason = Phrase("because.written-argument", **values)
+        return Reading(_EXTRA, (reason,), (_MADE,), guilty=odd.name, sure=False)
+    if odd.origin == "literal":
+        reason = Phrase("because.written-device", **values)
+        return Reading("hard-coded-device", (reason,), (_MADE,), guilty=odd.name, sure=False)
+    return None
+
+
+def _put_back(report: Report) -> Reading | None:
+    """An object keeps a selection of what it keeps, or that with more behind it: the state of a step."""
+    tree = parsed(report.at.code) if report.at is not None else None
+    match tree:
+        case ast.Module(body=[ast.Assign(targets=[target], value=value)]):
+            base = target.value if isinstance(target, ast.Subscript) else target
+            calls = [each for each in ast.walk(value) if isinstance(each, ast.Call)]
+            own = ast.unparse(base)
+            read = own in {ast.unparse(each) for each in ast.walk(value) if isinstance(each, ast.expr)}
+            names = {each.func.attr for each in calls if isinstance(each.func, ast.Attribute)}
+            kept = own.startswith("self.") and (read or target is not base)
+            if kept and names & _PICKS | (names & _JOINS):
+                reason = Phrase("because.line", text=ast.unparse(target))
+                others = (_MADE, _EXTRA)
+                return Reading(_USES["state"], (reason,), others, guilty=own, sure=False)
+    return None
+
+
+def _read_directly(report: Report) -> Reading | None:
+    """A weight on the host is read past its layer, so that no hook brings it."""
+    code = report.at.marked or report.at.code if report.at is not None else ""
+    found = _WEIGHT_OF_A_PART.search(code)
+    on_host = device_pattern(report.devices) == "host" or report.devices == ("cpu",)
+    if found is None or not on_host or _MOVED.search(code):
+        return None
+    reason = Phrase("because.line", text=found[0])
+    return Reading("offload-hook-bypassed", (reason,), (_LEFT,), guilty=found[0], sure=False)
+
+
+def _summed(report: Report, origins: Sequence[Written]) -> Reading | None:
+    """An object that is no module adds what it was given to what it keeps."""
+    tree = parsed(report.at.code) if report.at is not None else None
+    match tree:
+        case ast.Module(body=[ast.AugAssign(target=ast.Attribute(value=ast.Name(id="self")) as target)]):
+            given = [each for each in origins if each.origin == "argument" and each.position is None]
+            if given and device_pattern(report.devices):
+                reason = Phrase("because.line", text=report.at.code if report.at is not None else "")
+                name = ast.unparse(target)
+                return Reading(_USES["sum"], (reason,), (_MADE,), guilty=name, sure=False)
+    return None
+
+
+_PICKS = frozenset("index_select gather take_along_dim".split())
+_JOINS = frozenset("cat concat concatenate".split())
+_WEIGHT_OF_A_PART = Pattern(r"\bself(?:\.\w{1,60}){1,5}\.weight\b(?!\.(?:device|dtype|shape|size|requires))")
+_MOVED = Pattern(r"\.weight\.(?:to|cuda)\(")
+
+
 def _of_layers(report: Report, origins: Sequence[Written]) -> Reading | None:
     """Two GPUs met in what the layers of one module computed, or in that and what they were given."""
     known = [each for each in origins if each.origin != "unknown"]
     if len(origins) < 2:
         return None
     table = next(
-        (each for each in known if each.origin == "module" and each.text.endswith("Embedding")), None
+        (each for each in known if _TABLE.search(each.text) and each.origin in ("module", "literal", "like")),
+        None,
     )
     code = report.at.code if report.at is not None else ""
     if table is not None and len(known) > 1 and _MULTIPLIES.search(code):
         reason = Phrase("because.written-tied", operand=table.name)
         guilty = next(each.name for each in known if each is not table)
         return Reading("lm-head-or-tied-weight-split", (reason,), (_SPLIT,), guilty=guilty)
+    adapter = next((each for each in known if each.use == "adapter"), None)
+    if adapter is not None and device_pattern(report.devices) == "gpus":
+        reason = Phrase("because.written-beside-gpus", operand=adapter.name, text=adapter.text)
+        return Reading(_USES["adapter"], (reason,), (_SPLIT, _MADE), guilty=adapter.name)
     layers = [each for each in known if each.origin == "layer"]
     if device_pattern(report.devices) != "gpus" or not layers or len(known) < 2:
         return None
@@ -116,7 +195,7 @@ def _of_sides(report: Report, origins: Sequence[Written]) -> Reading | None:
     """What is on the host is kept by a module whose input is on a GPU, or was handed to that module."""
     odd = _on_host(report, origins)
     sure = odd is not None
-    if odd is None and report.argument is None and device_pattern(report.devices) == "host":
+    if odd is None and report.argument in (None, "tensors") and device_pattern(report.devices) == "host":
         odd = _handed_beside_kept(origins)
     if odd is None:
         return None
@@ -139,9 +218,11 @@ def _of_sides(report: Report, origins: Sequence[Written]) -> Reading | None:
 
 def _handed_beside_kept(origins: Sequence[Written]) -> Written | None:
     """What was handed to a module, beside what that module keeps: the module ran, so it is where it should be."""
-    kept = [each for each in origins if each.origin in _KEPT]
+    kept = [each for each in origins if each.origin in (*_KEPT, "layer")]
     handed = [each for each in origins if each.origin == "argument" and each.position is not None]
-    return handed[0] if len(kept) == len(handed) == 1 and len(origins) == _PAIR else None
+    alone = len(handed) == 1 and kept and len(kept) + 1 == len(origins)
+    beside_layers = any(each.origin == "layer" for each in kept)
+    return handed[0] if alone and (handed[0].position or not beside_layers) else None
 
 
 def _on_host(report: Report, origins: Sequence[Written]) -> Written | None:

@@ -271,6 +271,9 @@ def use_of_kept(owner: ast.ClassDef, own: Written) -> Use | None:
     built = next((each for each in owner.body if getattr(each, "name", "") == "__init__"), None)
     if not isinstance(built, ast.FunctionDef) or own.origin != "parameter":
         return None
+    given = {each for each in parameters_of(built) if each not in OWN}
+    if any(re.search(rf"\b{re.escape(each)}\.(?:weight|\w*features|config|\w*(?:dim|size))\b", own.text) for each in given):
+        return "adapter"
     kept, _ = kept_by(owner)
     handed = [
         attribute

@@ -54,6 +54,10 @@ _HOST = frozenset("from_numpy frombuffer".split())
 _WORD = re.compile(r"(?<!\w)[A-Za-z_]\w*")
 
 
+def _open(_: str) -> None:
+    """Of a method that is not on the stack nothing is known of what it was given."""
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A statement with the function and the class that it stands in."""
@@ -61,7 +65,7 @@ class Statement:
     node: ast.stmt
     function: Function
     owner: ast.ClassDef | None
-    given: Callable[[str], bool | None] = lambda _: None
+    given: Callable[[str], bool | None] = _open
     """Whether the caller hands over a parameter; None where that is not known."""
     shown: bool = False
     """Whether a text shows it, whose lines are not those of the file."""
@@ -81,6 +85,10 @@ class Statement:
             found = self.traced(operand, name)
             if found.origin != "module" or part in ("weight", "bias", "data"):
                 yield found
+        for index in _indices_of(failing):
+            found = self.traced(index, ast.unparse(index))
+            if found.origin != "unknown":
+                yield replace(found, use="index")
 
     def traced(self, node: ast.expr, name: str) -> Written:
         """Where the tensor of an expression of the statement comes from."""
@@ -188,10 +196,17 @@ class Statement:
             return own if self.owner is None else replace(own, use=use_of_kept(self.owner, own))
         if isinstance(value, ast.Call) and called_name(value)[:1].isupper():
             return Written(name, "module", text_of(value.func), value.lineno)
-        made = self._trace(value, name, value.lineno, deep - 1)
+        made = self._in_its_method(value)._trace(value, name, value.lineno, deep - 1)
         if made.origin in ("made", "host") and self.owner is not None:
             return replace(made, origin="attribute", use=use_of(self.owner, attribute, self.function))
         return made if made.origin in ("literal", "like", "loaded") else Written(name, "unknown")
+
+    def _in_its_method(self, value: ast.expr) -> Statement:
+        """The statement that assigns an attribute, in the method that does so."""
+        for method in self.owner.body if self.owner is not None else ():
+            if isinstance(method, Function) and method.lineno <= value.lineno <= (method.end_lineno or 0):
+                return replace(self, node=ast.copy_location(ast.Expr(value), value), function=method, given=_open)
+        return self
 
     def _runs_layer(self, function: ast.expr) -> bool:
         """Whether what is called is an attribute that the class assigns, or one of a list of them."""
@@ -366,6 +381,14 @@ def operands_of(node: ast.AST, part: str = "") -> Iterator[tuple[ast.expr, str]]
         case _:
             for each in ast.iter_child_nodes(node):
                 yield from operands_of(each)
+
+
+def _indices_of(node: ast.AST) -> Iterator[ast.expr]:
+    """The names and attributes by which a statement picks elements."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Subscript):
+            parts = each.slice.elts if isinstance(each.slice, ast.Tuple) else [each.slice]
+            yield from (part for part in parts if isinstance(part, (ast.Name, ast.Attribute)))
 
 
 def _operands_of_call(node: ast.Call, function: ast.expr) -> Iterator[tuple[ast.expr, str]]:

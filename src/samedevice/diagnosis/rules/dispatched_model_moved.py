@@ -42,7 +42,7 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis._failure import Failure, moved_text
-from samedevice.diagnosis._rule import MAPPED, Hint, Rule, anywhere, inside, line, said, sign
+from samedevice.diagnosis._rule import MAPPED, Hint, Rule, anywhere, hooked_layer, inside, line, said, sign
 from samedevice.messages import Phrase
 
 _DISPATCHED = (
@@ -172,6 +172,7 @@ RULE = Rule(
             said("same-device argument-device"),
             anywhere(r"You should not move a model (?:that is|when it is) dispatched"),
         ),
+        sign(4.6, said("same-device argument-device", devices="gpus"), hooked_layer()),
         sign(3.8, said("meta-copy"), line(r"\bto\(|\.to\b|\.cuda\b|\bcuda\("), anywhere(_DISPATCHED)),
         sign(2.8, said("meta-copy"), inside(r"_move_model_to_device|^prepare(?:_model)?$|^_prepare_\w+$")),
         sign(2.4, said("meta-copy")),
