@@ -378,9 +378,9 @@ class Written:
     file: str | None = None
     """The file of that line, as the traceback writes it; None where nothing is told."""
     use: Use | None = None
-    """What the class does with a plain attribute: makes cosine and sine of it, adds to it, writes into it; what a
-    parameter or a buffer is: weights beside a layer that the class was handed, or numbers of eight bits. And
-    what indexes another tensor.
+    """What the class does with a plain attribute: makes cosine and sine of it, adds to it, writes into it;
+    what a parameter or a buffer is: weights beside a layer that the class was handed, or numbers of eight
+    bits; and what indexes another tensor.
     """
     calls: int = 0
     """How many calls out from the failing function that line stands."""

@@ -7,7 +7,9 @@ import sys
 import pytest
 
 from samedevice.diagnosis import explain_text
+from samedevice.diagnosis._sides import handed_beside_kept
 from samedevice.diagnosis.paste import Frame
+from samedevice.events import Written
 from samedevice.report import render
 from samedevice.static import written_origins
 
@@ -257,7 +259,8 @@ def callers(package):
 
 
 def traced(*frames):
-    return {each.name: (each.origin, each.text) for each in written_origins(frames)}
+    """The operands; what indexes them is told apart."""
+    return {each.name: (each.origin, each.text) for each in written_origins(frames) if each.use != "index"}
 
 
 def test_an_argument_is_followed_to_the_call_that_hands_it_over(callers):
@@ -577,3 +580,129 @@ def test_what_a_replica_did_not_get(uses):
     ]
     finding = explained("shifted", "return x + self.offsets", HOST, *above)
     assert (finding.cause, finding.guilty) == ("data-parallel-replica-device", "self.offsets")
+
+
+KEPT = """
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Adapted(nn.Module):
+    def __init__(self, base, rank):
+        super().__init__()
+        self.base = base
+        self.down = nn.Parameter(torch.zeros(rank, 8))
+
+    def forward(self, x):
+        return self.base(x) + x @ self.down.t()
+
+
+class Scaled(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(width))
+        self.layer = nn.Linear(width, width)
+        self.register_buffer("codes", torch.zeros(width).to(torch.int8))
+
+    def load(self, path):
+        kept = torch.load(path)
+        self.centre = kept["centre"]
+
+    def forward(self, ids, mask, bias):
+        h = self.layer(ids)
+        y = h @ self.scale
+        z = h.masked_fill(mask, 0.0)
+        if (h == bias).all():
+            z = h + bias
+        y = torch.matmul(h, self.codes)
+        picked = h[mask]
+        return torch.cdist(h, self.centre)
+
+
+class Steps:
+    def reorder(self, order):
+        self.keys = self.keys.index_select(0, order)
+"""
+MET = "found at least two devices, cuda:0 and cpu!"
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    folder = tmp_path / "kept_source"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("", "utf-8")
+    (folder / "layers.py").write_text(KEPT, "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "kept_source/layers.py"
+
+
+def told(function, code, message):
+    text = (
+        "Traceback (most recent call last):\n"
+        f'  File "/env/lib/python3.11/site-packages/kept_source/layers.py", line 1, in {function}\n    {code}\n'
+        f"RuntimeError: Expected all tensors to be on the same device, but {message}"
+    )
+    if not message.startswith(("got", "found")):
+        text = text[: text.index("RuntimeError")] + f"RuntimeError: {message}"
+    return explain_text(text, READER)[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "message", "cause"),
+    [
+        (
+            "forward",
+            "return self.base(x) + x @ self.down.t()\n                          ^^^^^^^^^^^^^^^^^",
+            "got mat2 is on cpu, different from other tensors on cuda:0 (when checking argument in method mm)",
+            "adapter-weights-on-other-device",
+        ),
+        (
+            "forward",
+            "y = h @ self.scale",
+            "got mat2 is on cpu, different from other tensors on cuda:0 (when checking argument in method mm)",
+            "module-left-on-other-device",
+        ),
+        (
+            "forward",
+            "z = h.masked_fill(mask, 0.0)",
+            "expected self and mask to be on the same device, but got mask on cpu and self on cuda:0",
+            "extra-input-on-wrong-device",
+        ),
+        ("forward", "z = h + bias", MET, "extra-input-on-wrong-device"),
+        (
+            "forward",
+            "picked = h[mask]",
+            "indices should be either on cpu or on the same device as the indexed tensor (cuda:1)",
+            "extra-input-on-wrong-device",
+        ),
+        ("forward", "y = torch.matmul(h, self.codes)", MET, "quantized-state-on-other-device"),
+        ("forward", "if (h == bias).all():", MET, "extra-input-on-wrong-device"),
+        (
+            "forward",
+            "return torch.cdist(h, self.centre)",
+            "found at least two devices, cuda:1 and cuda:0!",
+            "checkpoint-map-location",
+        ),
+        (
+            "reorder",
+            "self.keys = self.keys.index_select(0, order)",
+            "found at least two devices, cuda:1 and cuda:0!",
+            "cache-or-beam-state-on-wrong-device",
+        ),
+    ],
+)
+def test_what_a_module_keeps_and_was_handed_tells_the_cause(kept, function, code, message, cause):
+    assert told(function, code, message).cause == cause
+
+
+def test_the_first_argument_of_a_module_leaves_open_whether_the_module_moved(kept):
+    origins = {each.name: each for each in written_origins([frame("forward", "h = self.layer(ids)", kept)])}
+    assert origins["ids"].position == 0
+    assert handed_beside_kept([origins["ids"], Written("self.scale", "parameter")]) is None
+
+
+def test_marks_tell_which_part_of_a_statement_failed(opened):
+    whole = frame("numbers", "return x[i] * w[2] + y * a * b * c", opened)
+    marked = Frame(whole.file, whole.line, whole.function, whole.code, marked="y * a")
+    assert {each.name for each in written_origins([marked])} == {"y", "a"}

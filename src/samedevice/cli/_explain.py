@@ -1,4 +1,4 @@
-"""`samedevice explain`: a pasted error or a code, explained. Needs no torch, and no network unless asked to."""
+"""`samedevice explain`: a pasted error or a code, explained. Needs no torch, and no network unless asked."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ class Evidence:
     """Get the releases that the frames are of."""
 
 
-def explain(
-    source: str | None, evidence: Evidence, reporting: Reporting, chosen: Language | None
-) -> int:
+def explain(source: str | None, evidence: Evidence, reporting: Reporting, chosen: Language | None) -> int:
     """Explain a code, a file, or standard input, and return the exit status."""
     return answered(chosen, partial(_explain, source, evidence, reporting))
 

@@ -1,4 +1,4 @@
-"""Wheels of the releases that a traceback is of, from the package index: they are read, never installed or run."""
+"""Wheels of the releases that a traceback is of, from the package index: read, never installed or run."""
 
 from __future__ import annotations
 
@@ -103,7 +103,9 @@ def fetch(release: Release, text: str = "") -> Path:
                 stdin=subprocess.DEVNULL,
             )
         except subprocess.TimeoutExpired:
-            raise UsageError(Phrase("explain.no-release", release=release.requirement, reason="time")) from None
+            raise UsageError(
+                Phrase("explain.no-release", release=release.requirement, reason="time")
+            ) from None
         if done.returncode == 0 and (wheel := _newest(folder)) is not None:
             return wheel
         errors = [line for line in done.stderr.splitlines() if line.strip() and "WARNING" not in line]

@@ -328,9 +328,7 @@ class Failure:
             if each.function == self.event.at.function and each.file == self.event.at.file
         ]
         modules = {
-            each.device
-            for each in here
-            if each.kind == "module" and each.name.rpartition(".")[0] == owner
+            each.device for each in here if each.kind == "module" and each.name.rpartition(".")[0] == owner
         }
         return modules == {operand.device}
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from samedevice.diagnosis._rule import beside_the_first, device_pattern
+from samedevice.diagnosis._statement import put_back, read_directly
 from samedevice.diagnosis.paste import THING, Frame, Pattern, Report
 from samedevice.diagnosis.story import Reading
 from samedevice.messages import Phrase
@@ -35,12 +36,20 @@ _TYPES = Pattern(r"float|half|double|dtype|int|long|bool|cpu")
 def read_printed(report: Report) -> Reading | None:
     """The cause that printed lines amount to, of operands that meet on two devices."""
     if report.kind == "input-weight-type":
-        return _weight_of_a_function(report)
+        return read_directly(report) or _weight_of_a_function(report)
     if report.kind in (*_KINDS, "embedding-device-old") and (found := _all_moved(report)) is not None:
         return found
-    if report.kind not in _KINDS:
-        return None
-    looks = (_own_table, _data_beside_kept, _made_in_the_text, _not_moved, _kept_on_the_first, _handed_down)
+    if (directly := read_directly(report)) is not None or report.kind not in _KINDS:
+        return directly
+    looks = (
+        put_back,
+        _own_table,
+        _data_beside_kept,
+        _made_in_the_text,
+        _not_moved,
+        _kept_on_the_first,
+        _handed_down,
+    )
     return next((found for look in looks if (found := look(report)) is not None), None)
 
 
@@ -63,7 +72,7 @@ def _weight_of_a_function(report: Report) -> Reading | None:
 
 
 def _all_moved(report: Report) -> Reading | None:
-    """A program moves all that it calls a model with, in that call, and it fails inside; the model is moved nowhere."""
+    """A program moves all that it calls a model with, in that call, and nowhere the model."""
     own = next((frame for frame in reversed(report.frames) if frame.by_user), None)
     if own is None or own is report.frames[-1] or not {*report.devices} <= {"cpu", "cuda", "cuda:0"}:
         return None
@@ -73,10 +82,15 @@ def _all_moved(report: Report) -> Reading | None:
         if not (isinstance(call.func, ast.Name) and given and all(map(_is_moved, given))):
             continue
         name = call.func.id
-        if re.search(rf"\b{re.escape(name)}\.(?:to|cuda)\(|\b{re.escape(name)} ?= ?.{{0,120}}\.(?:to|cuda)\(", report.words):
+        if re.search(
+            rf"\b{re.escape(name)}\.(?:to|cuda)\(|\b{re.escape(name)} ?= ?.{{0,120}}\.(?:to|cuda)\(",
+            report.words,
+        ):
             return None
         reason = Phrase("because.printed-all-moved", operand=name, text=_brief(own.code))
-        return Reading("module-left-on-other-device", (reason,), ("tensor-created-on-wrong-device",), guilty=name)
+        return Reading(
+            "module-left-on-other-device", (reason,), ("tensor-created-on-wrong-device",), guilty=name
+        )
     return None
 
 

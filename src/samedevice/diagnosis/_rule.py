@@ -425,7 +425,7 @@ def fails_in_a_layer() -> Look:
 
 
 def hooked_layer() -> Look:
-    """A layer with accelerate's hook meets its own weight: the hook brought the input to where the weight was."""
+    """A layer with accelerate's hook meets its own weight: its input came to where the weight was."""
 
     def look(report: Report) -> Phrase | None:
         if report.at is None:

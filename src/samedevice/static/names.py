@@ -263,8 +263,8 @@ def use_of(owner: ast.ClassDef, attribute: str, function: Function) -> Use | Non
 
 
 def use_of_kept(owner: ast.ClassDef, own: Written) -> Use | None:
-    """What a class does with a parameter or a buffer: keeps numbers of eight bits, or adds weights to a layer that
-    its constructor was handed.
+    """What a class does with a parameter or a buffer: keeps numbers of eight bits, or adds weights to a layer
+    that its constructor was handed.
     """
     if _EIGHT_BITS.search(own.text):
         return "codes"
@@ -272,7 +272,10 @@ def use_of_kept(owner: ast.ClassDef, own: Written) -> Use | None:
     if not isinstance(built, ast.FunctionDef) or own.origin != "parameter":
         return None
     given = {each for each in parameters_of(built) if each not in OWN}
-    if any(re.search(rf"\b{re.escape(each)}\.(?:weight|\w*features|config|\w*(?:dim|size))\b", own.text) for each in given):
+    if any(
+        re.search(rf"\b{re.escape(each)}\.(?:weight|\w*features|config|\w*(?:dim|size))\b", own.text)
+        for each in given
+    ):
         return "adapter"
     kept, _ = kept_by(owner)
     handed = [

@@ -59,8 +59,9 @@ def written_origins(
 ) -> tuple[Written, ...]:
     """The origins of the operands of the innermost frame's statement; nothing where its source is missing.
 
-    `frames` are given oldest first. Their source is in `places` (folders and archives), in an installed package,
-    in a script on this computer, or is a text of `shown`. Raises `UsageError` for a place that cannot be read.
+    `frames` are given oldest first. Their source is in `places` (folders and archives), in an installed
+    package, in a script on this computer, or is a text of `shown`. Raises `UsageError` for a place that
+    cannot be read.
     """
     try:
         return tuple(_origins(frames[-_MOST_FRAMES:], shown, sources_in(tuple(places))))

@@ -1,4 +1,4 @@
-"""Where the files of a traceback are read: folders and archives that somebody names, installed packages, scripts.
+"""Where the files of a traceback are read: named folders and archives, installed packages, scripts.
 
 Nothing is unpacked, imported or run.
 """
@@ -128,8 +128,8 @@ class _Archive:
         if self._zipped:
             with zipfile.ZipFile(self._path) as archive, archive.open(name) as file:
                 return file.read(LARGEST)
-        with tarfile.open(self._path) as archive:
-            found = archive.extractfile(name)
+        with tarfile.open(self._path) as source:
+            found = source.extractfile(name)
             return b"" if found is None else found.read(LARGEST)
 
 

@@ -181,7 +181,9 @@ class Statement:
             return Written(name, "unknown")
         kept, registered = kept_by(self.owner)
         if attribute in registered:
-            return replace(registered[attribute], name=name, use=use_of_kept(self.owner, registered[attribute]))
+            return replace(
+                registered[attribute], name=name, use=use_of_kept(self.owner, registered[attribute])
+            )
         values = [each for each in kept.get(attribute, ()) if not is_none(each)]
         told = [
             Written(name, "unknown") if each is None else self._kept(each, attribute, name, deep)
@@ -205,7 +207,9 @@ class Statement:
         """The statement that assigns an attribute, in the method that does so."""
         for method in self.owner.body if self.owner is not None else ():
             if isinstance(method, Function) and method.lineno <= value.lineno <= (method.end_lineno or 0):
-                return replace(self, node=ast.copy_location(ast.Expr(value), value), function=method, given=_open)
+                return replace(
+                    self, node=ast.copy_location(ast.Expr(value), value), function=method, given=_open
+                )
         return self
 
     def _runs_layer(self, function: ast.expr) -> bool:
@@ -268,24 +272,31 @@ class Statement:
 def _statements(tree: ast.Module, function: str) -> list[tuple[Statement, frozenset[str]]]:
     """The statements of all functions of a name, with their words."""
     return [
-        (Statement(part, each, owner), frozenset(_WORD.findall(ast.unparse(part))))
+        (Statement(part, each, owner), frozenset(_WORD.findall(text)))
         for owner, each in _functions(tree)
         if each.name == function
         for node in ast.walk(each)
         if isinstance(node, ast.stmt)
-        for part in _simple(node)
+        for part, text in _simple(node)
     ]
 
 
-def _simple(node: ast.stmt) -> Iterator[ast.stmt]:
-    """A statement; of one with a block the expressions of its head, each as a statement."""
+def _simple(node: ast.stmt) -> Iterator[tuple[ast.stmt, str]]:
+    """A statement with its text; of one with a block what stands in its head, as a statement of its own."""
     match node:
-        case ast.If(test=head) | ast.While(test=head) | ast.For(iter=head) | ast.AsyncFor(iter=head):
-            yield ast.copy_location(ast.Expr(head), head)
+        case ast.If(test=head) | ast.While(test=head):
+            yield _alone(head), f"if elif while {ast.unparse(head)}"
+        case ast.For(target=target, iter=head) | ast.AsyncFor(target=target, iter=head):
+            yield _alone(head), f"async for {ast.unparse(target)} in {ast.unparse(head)}"
         case ast.With(items=items) | ast.AsyncWith(items=items):
-            yield from (ast.copy_location(ast.Expr(each.context_expr), each.context_expr) for each in items)
+            for each in items:
+                yield _alone(each.context_expr), f"async with as {ast.unparse(each)}"
         case _ if not isinstance(node, _BLOCKS):
-            yield node
+            yield node, ast.unparse(node)
+
+
+def _alone(head: ast.expr) -> ast.stmt:
+    return ast.copy_location(ast.Expr(head), head)
 
 
 def find_statement(tree: ast.Module, function: str, line: int | None, code: str) -> Statement | None:

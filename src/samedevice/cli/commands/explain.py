@@ -51,8 +51,8 @@ def explain(
         bool,
         typer.Option(
             "--download",
-            help="Download the wheels of the libraries in the traceback, in the versions that the text tells, "
-            "and read them; they are not installed or run.",
+            help="Download the wheels of the libraries in the traceback, in the versions that the text "
+            "tells, and read them; they are not installed or run.",
         ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="The same as --output-format json.")] = False,

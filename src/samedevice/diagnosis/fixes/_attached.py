@@ -176,7 +176,9 @@ def container_fix(failure: Failure, script: Script | None) -> Fix[Phrase] | None
             node.value
             for node in assigned
             if _makes(script, node.value, part.kind) or _is_filled(script, home, node, part.kind)
-        ] or [node.value for node in assigned if _made_by_calls(node.value) and _is_run(home, node.targets[0])]
+        ] or [
+            node.value for node in assigned if _made_by_calls(node.value) and _is_run(home, node.targets[0])
+        ]
         if len(kept) != 1:
             continue
         name = "nn" if re.search(r"\bnn\.", script.text(home)) else "torch.nn"
@@ -237,7 +239,7 @@ def _is_run(home: ast.ClassDef, attribute: ast.expr) -> bool:
 
 
 def _taken_from(target: ast.expr, values: ast.expr, kept: str) -> str | None:
-    """The name that a loop gives to each element of a list, also beside its number or those of other lists."""
+    """The name that a loop gives to each element of a list, also beside those of other lists."""
     pairs = [(target, values)]
     match target, values:
         case ast.Tuple(elts=names), ast.Call(func=ast.Name(id="zip"), args=lists):

@@ -92,7 +92,7 @@ def _made_by_caller(failure: Failure, operand: Operand) -> bool:
 
 
 def _beside_an_object(failure: Failure) -> Hint | None:
-    """What a method was given, or a part of it, away from the modules of its object and a tensor beside them."""
+    """What a method was given, or a part of it, away from the modules and a tensor of its object."""
     kept = next(filter(failure.with_its_modules, failure.plain), None)
     for operand in failure.plain if kept is not None else ():
         name = failure.written(operand)

@@ -69,11 +69,7 @@ def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
     here = next((each for each in reversed(failure.event.running) if not each.registered), None)
-    if (
-        here is not None
-        and set(here.below) == {"cpu"}
-        and len(failure.event.running) > 1
-    ):
+    if here is not None and set(here.below) == {"cpu"} and len(failure.event.running) > 1:
         parent = next(each for each in failure.event.running if each.registered)
         stale = next((each for each in largest_first(failure.weights) if each.device == "cpu"), None)
         reason = Phrase(

@@ -90,7 +90,9 @@ def numpy_reads(told: Told, report: Report) -> Reading | None:
     """A tensor that is not on the host is told to be converted for NumPy."""
     if not told.says(_FOR_NUMPY) or not (ends(told, report) or fails(told, report)):
         return None
-    return Reading("numpy-of-gpu-tensor", (Phrase("because.told-numpy"),), ("tensor-created-on-wrong-device",))
+    return Reading(
+        "numpy-of-gpu-tensor", (Phrase("because.told-numpy"),), ("tensor-created-on-wrong-device",)
+    )
 
 
 _FOR_NUMPY = (
