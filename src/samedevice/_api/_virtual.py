@@ -176,7 +176,7 @@ def explain(
     `sources`, folders, wheels and source archives, for a traceback of another computer. Raises `UsageError`
     for one that cannot be read.
     """
-    places = tuple(map(Path, sources))
+    places = tuple(Path(each).expanduser() for each in sources)
 
     def source(frames: Sequence[Printed], shown: Sequence[str]) -> tuple[Written, ...]:
         return written_origins(frames, shown, places)
