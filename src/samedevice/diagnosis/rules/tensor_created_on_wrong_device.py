@@ -67,14 +67,28 @@ def _detect(failure: Failure) -> Hint | None:
         return hint
     found = next((hint for look in _LOOKS if (hint := look(failure)) is not None), None)
     blamed = next((each for each in failure.plain if found is not None and each.name == found.guilty), None)
-    return None if blamed is not None and failure.with_its_modules(blamed) else found
+    if found is None or blamed is None:
+        return found
+    if failure.with_its_modules(blamed):
+        return None
+    other = _made_away_from_the_model(failure, blamed)
+    return found if other is None else _without_device(found.weight, failure, other)
+
+
+def _made_away_from_the_model(failure: Failure, beside: Operand) -> Operand | None:
+    """What was made on the host without a device, beside a tensor that was made on the GPU of the model."""
+    if beside.device == "cpu" or not failure.at_home(beside):
+        return None
+    on_host = (each for each in failure.plain if each.device == "cpu")
+    made = [each for each in on_host if (born := failure.born(each)) is not None and born.source == "default"]
+    return made[0] if len(made) == 1 else None
 
 
 def _without_device(weight: float, failure: Failure, operand: Operand) -> Hint:
     newest = operand.decision
     if newest is not None and newest.source not in ("default", "context", None):
         return _made_elsewhere(weight, failure, operand)
-    name, text = failure.written(operand), made_text(operand)
+    name, text = failure.written(operand), _decided(operand) or made_text(operand)
     if name == text:
         made = Phrase("rules.tensor-created-on-wrong-device.made-without-device-itself", operand=name)
     else:
