@@ -98,7 +98,7 @@ def _kept_beside_a_layer(failure: Failure) -> Hint | None:
     the product is added to what the layer gave.
     """
     here = failure.event.running[0] if failure.event.running else None
-    if here is None or not here.below or here.own or failure.op not in _PRODUCTS:
+    if here is None or not here.below or failure.op not in _PRODUCTS:
         return None
     for matrix in failure.plain:
         kept = failure.from_attribute(matrix) and matrix.device not in here.below
