@@ -54,7 +54,7 @@ def _detect(failure: Failure) -> Hint | None:
         return _made_for_steps(failure)
     if (drafted := _of_two_models(failure)) is not None:
         return _helper(6.2, failure, drafted)
-    for operand in failure.plain:
+    for operand in sorted(failure.plain, key=lambda each: _given_to_it(failure, each)):
         others = [each for each in failure.event.operands if each.device != operand.device]
         if not others or failure.activation(operand) or operand.role or operand.holder:
             continue
@@ -67,6 +67,11 @@ def _detect(failure: Failure) -> Hint | None:
             return _helper(6.6, failure, operand)
     part = _of_a_part(failure)
     return None if part is None else _helper(7.3, failure, part)
+
+
+def _given_to_it(failure: Failure, operand: Operand) -> bool:
+    """Whether the failing function was handed a tensor: a helper's own one is looked at first."""
+    return failure.flow.is_argument(failure.written(operand).partition("[")[0].partition(".")[0])
 
 
 def _of_two_models(failure: Failure) -> Operand | None:
