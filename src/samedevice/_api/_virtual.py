@@ -18,7 +18,7 @@ from samedevice.guards import findings_of
 from samedevice.machines import parse_machine
 from samedevice.messages import SOURCE, Language
 from samedevice.report import Findings, finding_text, render, shown_findings
-from samedevice.static import written_origins
+from samedevice.static import Sources, written_origins
 
 if TYPE_CHECKING:
     from samedevice.machines import Machine
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from samedevice.static import Printed
 
 
+_Sources = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 
@@ -154,7 +155,7 @@ class machine:
 
 
 def explain(
-    error: BaseException | str, language: Language = SOURCE, sources: Sequence[str | os.PathLike[str]] = ()
+    error: BaseException | str, language: Language = SOURCE, sources: _Sources = ()
 ) -> list[Finding[str]]:
     """What an exception, or the text of one, means: its cause, why, and what repairs it.
 
@@ -176,13 +177,21 @@ def explain(
     `sources`, folders, wheels and source archives, for a traceback of another computer. Raises `UsageError`
     for one that cannot be read.
     """
-    places = tuple(Path(each).expanduser() for each in sources)
+    named = (sources,) if isinstance(sources, (str, os.PathLike)) else sources
+    read = Sources([_expanded(each) for each in named])
 
     def source(frames: Sequence[Printed], shown: Sequence[str]) -> tuple[Written, ...]:
-        return written_origins(frames, shown, places)
+        return written_origins(frames, shown, read)
 
     found = explain_text(error, source) if isinstance(error, str) else findings_of(error)
     return shown_findings(found, language)
+
+
+def _expanded(place: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(place).expanduser()
+    except RuntimeError:  # `~` of somebody who is not here
+        return Path(place)
 
 
 def monitor(

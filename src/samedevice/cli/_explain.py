@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from samedevice import doctor, static
 from samedevice.cli._answering import answered, print_answer
@@ -28,6 +28,9 @@ from samedevice.report import (
 )
 from samedevice.rulebook import find_rule
 from samedevice.suppression import Sifted
+
+if TYPE_CHECKING:
+    from samedevice.cli._fetching import Release
 
 EXPLAINED = 0
 _MOST_MARKS = 10
@@ -91,40 +94,58 @@ def _findings(text: str, evidence: Evidence, language: Language, *, quiet: bool)
 
     A release that the text names and that cannot be had is told; one that the command line names is an error.
     """
-    places = [_place(each) for each in evidence.sources]
-    findings = explain_text(text, partial(_origins, places))
+    told = _Told(language, quiet)
+    places = [_place(each, text, told) for each in evidence.sources]
+    findings = explain_text(text, partial(_origins, static.Sources(places) if places else None))
     if not evidence.download:
         return findings
-    from samedevice.cli._fetching import fetch, told_releases
+    from samedevice.cli._fetching import told_releases
 
     found = []
     for release in told_releases(text, findings):
         try:
-            found.append(fetch(release, text))
+            found.append(told.fetched(release, text))
         except UsageError as error:
             print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
-        else:
-            if not quiet:
-                said = Phrase("explain.reads", name=found[-1].name)
-                print(f"samedevice: {render(said, language)}", file=sys.stderr)
-    return explain_text(text, partial(_origins, [*places, *found])) if found else findings
+    return explain_text(text, partial(_origins, static.Sources([*places, *found]))) if found else findings
 
 
-def _place(written: str) -> Path:
-    """A folder, an archive, or the wheel of a release."""
-    if not Path(written).exists():
-        from samedevice.cli._fetching import asked_release, fetch
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Says on standard error what is downloaded."""
+
+    language: Language
+    quiet: bool
+
+    def fetched(self, release: Release, text: str) -> Path:
+        """The wheel of a release; raises `UsageError` where it cannot be had."""
+        from samedevice.cli._fetching import fetch
+
+        if not self.quiet:
+            said = render(Phrase("explain.gets", release=release.requirement), self.language)
+            print(f"samedevice: {said}", file=sys.stderr, flush=True)
+        return fetch(release, text)
+
+
+def _place(written: str, text: str, told: _Told) -> Path:
+    """A folder, an archive, a file, or the wheel of a release."""
+    try:
+        path = Path(written).expanduser()
+    except RuntimeError:  # `~` of somebody who is not here
+        path = Path(written)
+    if not path.exists():
+        from samedevice.cli._fetching import asked_release
 
         if (release := asked_release(written)) is not None:
-            return fetch(release)
+            return told.fetched(release, text)
         raise UsageError(Phrase("usage.no-sources", path=written))
-    return Path(written)
+    return path
 
 
 def _origins(
-    places: Sequence[Path], frames: Sequence[static.Printed], shown: Sequence[str]
+    sources: static.Sources | None, frames: Sequence[static.Printed], shown: Sequence[str]
 ) -> tuple[Written, ...]:
-    return static.written_origins(frames, shown, places)  # the readers of source come in when asked
+    return static.written_origins(frames, shown, sources)  # the readers of source come in when asked
 
 
 def _read(source: str | None) -> str:

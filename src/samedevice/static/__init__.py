@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from samedevice.static.files import read_text
     from samedevice.static.interpreter import facts_of
     from samedevice.static.origins import Printed, written_origins
+    from samedevice.static.sources import Sources
     from samedevice.static.start import Start
     from samedevice.static.values import (
         SPREADING,
@@ -42,6 +43,7 @@ __all__ = [
     "Origin",
     "Placement",
     "Printed",
+    "Sources",
     "Start",
     "Table",
     "Text",
@@ -67,6 +69,7 @@ __getattr__, __dir__ = on_demand(
         "files": ("read_text",),
         "interpreter": ("facts_of",),
         "origins": ("written_origins",),
+        "sources": ("Sources",),
         "start": ("Start",),
         "values": (
             "SPREADING",

@@ -11,13 +11,12 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Protocol
 
 from samedevice.events import Written
 from samedevice.provenance.syntax import parsed
 from samedevice.static.names import OWN, called_name, hands_on, parameters_of
-from samedevice.static.sources import Sources, parsed_text, sources_in
+from samedevice.static.sources import Sources, parsed_text
 from samedevice.static.statement import Statement, find_statement, runs_a_module, without_parameters
 
 _LONGEST_TEXT = 60_000
@@ -28,6 +27,8 @@ _OPEN = ast.Name("?")
 _NO_FUNCTION = without_parameters("<unknown>", [])
 _RUN_BY_CALLS = frozenset("forward __call__".split())
 """Methods that run where their object is called."""
+_HERE = Sources()
+"""Installed packages, and scripts on this computer."""
 
 
 class Printed(Protocol):
@@ -55,16 +56,15 @@ class Printed(Protocol):
 
 
 def written_origins(
-    frames: Sequence[Printed], shown: Sequence[str] = (), places: Sequence[Path] = ()
+    frames: Sequence[Printed], shown: Sequence[str] = (), sources: Sources | None = None
 ) -> tuple[Written, ...]:
     """The origins of the operands of the innermost frame's statement; nothing where its source is missing.
 
-    `frames` are given oldest first. Their source is in `places` (folders and archives), in an installed
-    package, in a script on this computer, or is a text of `shown`. Raises `UsageError` for a place that
-    cannot be read.
+    `frames` are given oldest first. Their source is in `sources`, in an installed package, in a script on this
+    computer, or is a text of `shown`.
     """
     try:
-        return tuple(_origins(frames[-_MOST_FRAMES:], shown, sources_in(tuple(places))))
+        return tuple(_origins(frames[-_MOST_FRAMES:], shown, sources or _HERE))
     except RecursionError:
         return ()  # an expression that Python itself can hardly take apart
 

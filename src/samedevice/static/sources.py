@@ -6,9 +6,11 @@ Nothing is unpacked, imported or run.
 from __future__ import annotations
 
 import ast
+import lzma
 import tarfile
 import zipfile
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -19,27 +21,46 @@ from samedevice.messages import Phrase
 from samedevice.provenance.syntax import tree_of
 from samedevice.static.files import LARGEST, read_text
 
-ARCHIVES = (".whl", ".zip", ".tar.gz", ".tgz")
+ARCHIVES = (".whl", ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 """Endings of archives that are read: wheels, and source distributions."""
+_ZIPPED = (".whl", ".zip")
 _MOST_PARTS = 40
-_LAYOUTS = ("", "src/")
+_MOST_FILES = 100_000
+_MOST_TEXT = 200_000_000
+"""Bytes of Python that are read out of an archive."""
+_MOST_UNPACKED = 1_000_000_000
+"""Bytes of an archive that has to be read through."""
+_LAYOUTS = ("", "src", "python")
 """Where packages stand within a checkout."""
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    KeyError,
+    EOFError,
+    RuntimeError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    lzma.LZMAError,
+)
+"""What reading an archive of somebody else may raise."""
 
 
 class _Place(Protocol):
-    """A folder or an archive."""
+    """A folder, an archive or a file."""
 
-    def text(self, file: str) -> str | None:
+    def text(self, parts: Sequence[str]) -> str | None:
         """The text of the file that ends a path; the most of the path counts that is there."""
 
 
 class Sources:
     """The files of a traceback, wherever they are; trees are kept."""
 
-    def __init__(self, places: Sequence[Path] = ()) -> None:
-        """Read `places` first: folders with sources, as a checkout, or archives.
+    def __init__(self, places: Iterable[Path] = ()) -> None:
+        """Read `places` first: folders with sources, as a checkout; archives; Python files.
 
-        Raises `UsageError` for a place that is neither.
+        Raises `UsageError` for a place that is none of these, or cannot be read.
         """
         self._places = [_place(path) for path in places]
         self._found: dict[str, tuple[ast.Module, ...]] = {}
@@ -51,38 +72,50 @@ class Sources:
         if not self._places:
             return _source_here(file)
         if file not in self._found:
-            texts = (place.text(file) for place in self._places)
+            parts = _parts(file)
+            texts = (place.text(parts) for place in self._places) if parts else ()
             named = [tree for text in texts if text is not None and (tree := parsed_text(text)) is not None]
             self._found[file] = (*named, *_source_here(file))
         return self._found[file]
 
 
-@lru_cache(maxsize=8)
-def sources_in(places: tuple[Path, ...]) -> Sources:
-    """The sources of some places; those that were read before are kept."""
-    return Sources(places)
-
-
 def _place(path: Path) -> _Place:
     if path.is_dir():
         return _Folder(path)
-    if not path.name.endswith(ARCHIVES):
-        raise UsageError(Phrase("usage.no-sources", path=str(path)))
+    name = path.name.lower()
     try:
-        return _Archive(path)
-    except (OSError, zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
+        if name.endswith(".py") and path.is_file():
+            return _File(path.name, read_text(path))
+        if name.endswith(ARCHIVES):
+            return _Archive(_zipped(path) if name.endswith(_ZIPPED) else _packed(path))
+    except UsageError:
+        raise
+    except _UNREADABLE as error:
         raise UsageError(Phrase("file.unreadable", path=str(path), reason=str(error))) from None
+    raise UsageError(Phrase("usage.no-sources", path=str(path)))
+
+
+class _File:
+    def __init__(self, name: str, text: str) -> None:
+        self._name, self._text = name, text
+
+    def text(self, parts: Sequence[str]) -> str | None:
+        """See `_Place`."""
+        return self._text if parts[-1] == self._name else None
 
 
 class _Folder:
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._name = path.resolve().name
 
-    def text(self, file: str) -> str | None:
+    def text(self, parts: Sequence[str]) -> str | None:
         """See `_Place`."""
-        for ending in _endings(file):
+        for number in range(len(parts)):
+            if number == len(parts) - 1 and not self._may_be_alone(parts):
+                return None
             for layout in _LAYOUTS:
-                path = self._path / layout / ending
+                path = self._path.joinpath(layout, *parts[number:])
                 try:
                     if path.is_file():
                         return read_text(path)
@@ -90,57 +123,94 @@ class _Folder:
                     continue
         return None
 
+    def _may_be_alone(self, parts: Sequence[str]) -> bool:
+        """Whether the name of a file is enough: not where it is one of a package that stands elsewhere."""
+        return len(parts) == 1 or parts[0] == "" or parts[-2] == self._name
+
 
 class _Archive:
-    """The Python files of a wheel or of a source distribution, by their paths in it."""
+    """The Python files of a wheel or of a source distribution, by their names."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._zipped = path.name.endswith((".whl", ".zip"))
-        names = [name for name in self._names() if name.endswith(".py") and ".." not in name.split("/")]
-        tops = {name.partition("/")[0] for name in names}
-        top = f"{tops.pop()}/" if len(tops) == 1 and not path.name.endswith(".whl") else ""
-        self._files = {
-            name.removeprefix(top + layout): name
-            for layout in _LAYOUTS
-            for name in names
-            if name.startswith(top + layout)
-        }
+    def __init__(self, texts: dict[str, str]) -> None:
+        self._named: dict[str, list[tuple[list[str], str]]] = {}
+        for name, text in texts.items():
+            own = name.replace("\\", "/").split("/")
+            self._named.setdefault(own[-1], []).append((own, text))
 
-    def _names(self) -> list[str]:
-        if self._zipped:
-            with zipfile.ZipFile(self._path) as archive:
-                return [each.filename for each in archive.infolist() if each.file_size <= LARGEST]
-        with tarfile.open(self._path) as archive:
-            return [each.name for each in archive if each.isfile() and each.size <= LARGEST]
-
-    def text(self, file: str) -> str | None:
+    def text(self, parts: Sequence[str]) -> str | None:
         """See `_Place`."""
-        name = next((self._files[each] for each in _endings(file) if each in self._files), None)
-        if name is None:
-            return None
+        fitting = [(_same_end(own, parts), -len(own), text) for own, text in self._named.get(parts[-1], ())]
+        longest, depth, text = max(fitting, key=lambda each: each[:2], default=(0, 0, ""))
+        alone = len(parts) == 1 or (parts[0] == "" and depth == -1)
+        return text if longest > 1 or (longest == 1 and alone) else None
+
+
+def _same_end(own: Sequence[str], parts: Sequence[str]) -> int:
+    """How many of the last parts of two paths are the same."""
+    count = 0
+    for one, other in zip(reversed(own), reversed(parts), strict=False):
+        if one != other:
+            break
+        count += 1
+    return count
+
+
+def _zipped(path: Path) -> dict[str, str]:
+    with zipfile.ZipFile(path) as archive:
+        wanted = [each for each in archive.infolist() if _is_wanted(each.filename, each.file_size)]
+        _bounded(path, len(wanted), sum(each.file_size for each in wanted))
+        return _decoded((each.filename, _of_zip(archive, each)) for each in wanted)
+
+
+def _of_zip(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    with archive.open(entry) as file:
+        return file.read(LARGEST + 1)
+
+
+def _packed(path: Path) -> dict[str, str]:
+    """The files of a tar archive, which is read through once."""
+    found: list[tuple[str, bytes]] = []
+    through = text = 0
+    with tarfile.open(path) as archive:
+        for each in archive:
+            through += each.size
+            _bounded(path, len(found), text)
+            if through > _MOST_UNPACKED:
+                raise UsageError(Phrase("preflight.too-large", path=str(path), most=_MOST_UNPACKED))
+            if each.isfile() and _is_wanted(each.name, each.size):
+                file = archive.extractfile(each)
+                found.append((each.name, b"" if file is None else file.read(LARGEST + 1)))
+                text += each.size
+    return _decoded(found)
+
+
+def _is_wanted(name: str, size: int) -> bool:
+    parts = name.replace("\\", "/").split("/")
+    return name.endswith(".py") and size <= LARGEST and ".." not in parts and parts[0] != "__MACOSX"
+
+
+def _bounded(path: Path, files: int, text: int) -> None:
+    if files > _MOST_FILES or text > _MOST_TEXT:
+        raise UsageError(Phrase("preflight.too-large", path=str(path), most=_MOST_TEXT))
+
+
+def _decoded(files: Iterable[tuple[str, bytes]]) -> dict[str, str]:
+    found = {}
+    for name, content in files:
         try:
-            return self._content(name).decode("utf-8-sig")
-        except (OSError, UnicodeDecodeError, zipfile.BadZipFile, tarfile.TarError, EOFError, RuntimeError):
-            return None
-
-    def _content(self, name: str) -> bytes:
-        if self._zipped:
-            with zipfile.ZipFile(self._path) as archive, archive.open(name) as file:
-                return file.read(LARGEST)
-        with tarfile.open(self._path) as source:
-            found = source.extractfile(name)
-            return b"" if found is None else found.read(LARGEST)
+            found[name] = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            continue
+    return found
 
 
-def _endings(file: str) -> Iterator[str]:
-    """The ends of a path, the longest first: what of it a checkout may have."""
-    parts = [part for part in file.replace("\\", "/").split("/") if part not in ("", ".", "~")]
-    if ".." in parts or any(":" in part for part in parts[1:]):
-        return
-    for start in range(max(0, len(parts) - _MOST_PARTS), len(parts)):
-        if ":" not in parts[start]:
-            yield "/".join(parts[start:])
+def _parts(file: str) -> list[str]:
+    """The parts of a path, the first one empty where it begins at a root; none for one that goes up."""
+    parts = [part for part in file.replace("\\", "/").split("/") if part not in ("", ".")]
+    rooted = file.startswith(("/", "\\", "~")) or file[1:2] == ":"
+    if ".." in parts or len(parts) > _MOST_PARTS or any(":" in part for part in parts[1:]):
+        return []
+    return ["", *parts] if rooted else parts
 
 
 def _source_here(file: str) -> tuple[ast.Module, ...]:
@@ -149,7 +219,9 @@ def _source_here(file: str) -> tuple[ast.Module, ...]:
         return ()
     path = _installed(file) or Path(file)
     try:
-        tree = _parsed_file(path) if path.is_file() and path.stat().st_size <= LARGEST else None
+        state = path.stat() if path.is_file() else None
+        small = state is not None and state.st_size <= LARGEST
+        tree = _parsed_file(path, state.st_mtime_ns) if state is not None and small else None
     except (OSError, ValueError):
         return ()
     return () if tree is None else (tree,)
@@ -172,7 +244,8 @@ def _installed(file: str) -> Path | None:
 
 
 @lru_cache(maxsize=64)
-def _parsed_file(path: Path) -> ast.Module | None:
+def _parsed_file(path: Path, changed: int) -> ast.Module | None:
+    """The tree of a file as it was when it was `changed` last."""
     try:
         return parsed_text(read_text(path))
     except UsageError:
