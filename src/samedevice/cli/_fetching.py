@@ -100,7 +100,7 @@ def _installed(release: Release) -> bool:
 def fetch(release: Release, text: str = "") -> Path:
     """The wheel of a release, kept in the cache folder of the user.
 
-    Where there is none for this Python, one for the Python of the traceback in `text` does, or one for another.
+    Where there is none for this Python, one for that of the traceback in `text` does, or one for another.
 
     Raises:
         UsageError: pip is not there, or finds no wheel.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from samedevice.diagnosis._rule import beside_the_first, device_pattern
-from samedevice.diagnosis._statement import put_back, read_directly
+from samedevice.diagnosis._statement import is_carried, put_back, read_directly
 from samedevice.diagnosis.paste import THING, Frame, Pattern, Report
 from samedevice.diagnosis.story import Reading
 from samedevice.messages import Phrase
@@ -37,8 +37,8 @@ def read_printed(report: Report) -> Reading | None:
     """The cause that printed lines amount to, of operands that meet on two devices."""
     if report.kind == "input-weight-type":
         return read_directly(report) or _weight_of_a_function(report)
-    if report.kind in (*_KINDS, "embedding-device-old") and (found := _all_moved(report)) is not None:
-        return found
+    if report.kind == "embedding-device-old":
+        return _all_moved(report)
     if (directly := read_directly(report)) is not None or report.kind not in _KINDS:
         return directly
     looks = (
@@ -72,9 +72,9 @@ def _weight_of_a_function(report: Report) -> Reading | None:
 
 
 def _all_moved(report: Report) -> Reading | None:
-    """A program moves all that it calls a model with, in that call, and nowhere the model."""
+    """A table meets ids on another device, and all that the model is called with is moved in that call."""
     own = next((frame for frame in reversed(report.frames) if frame.by_user), None)
-    if own is None or own is report.frames[-1] or not {*report.devices} <= {"cpu", "cuda", "cuda:0"}:
+    if own is None or own is report.frames[-1] or _PLACED.search(report.words):
         return None
     tree = _tree(own.marked or own.code)
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)) if tree is not None else ():
@@ -82,16 +82,17 @@ def _all_moved(report: Report) -> Reading | None:
         if not (isinstance(call.func, ast.Name) and given and all(map(_is_moved, given))):
             continue
         name = call.func.id
-        if re.search(
-            rf"\b{re.escape(name)}\.(?:to|cuda)\(|\b{re.escape(name)} ?= ?.{{0,120}}\.(?:to|cuda)\(",
-            report.words,
-        ):
+        moved = rf"\b{re.escape(name)}(?:\.(?:to|cuda)\(| ?= ?[^\n]{{0,120}}\.(?:to|cuda)\()"
+        if re.search(moved, report.words):
             return None
         reason = Phrase("because.printed-all-moved", operand=name, text=_brief(own.code))
-        return Reading(
-            "module-left-on-other-device", (reason,), ("tensor-created-on-wrong-device",), guilty=name
-        )
+        others = ("input-not-on-embedding-device",)
+        return Reading("module-left-on-other-device", (reason,), others, guilty=name)
     return None
+
+
+_PLACED = Pattern(r"device_map|\.parameters\(\)\)?\.device|accelerat|DataParallel")
+"""What places a model without naming it, or tells where it is."""
 
 
 def _is_moved(node: ast.expr) -> bool:
@@ -243,7 +244,7 @@ def _reading(report: Report, frame: Frame, text: str, name: str, *, sure: bool) 
         frame is report.at and _LOSS.search(statement)
     ):
         cause = "loss-or-label-on-other-device"
-    elif _carried(frame.code, name):
+    elif is_carried(frame.code, name):
         cause = "cache-or-beam-state-on-wrong-device"
     elif _LOOKUP.search(report.op or "") or report.argument == "mat1":
         cause = "input-not-on-embedding-device"
@@ -294,14 +295,6 @@ def _index_of(call: ast.Call) -> str | None:
         case ast.Attribute() if given is None and len(call.args) > _DIM:
             given = call.args[_DIM]
     return given.id if isinstance(given, ast.Name) else None
-
-
-def _carried(code: str, name: str) -> bool:
-    """Whether a statement hands over what it also gets back, as a state is carried from step to step."""
-    match _tree(code):
-        case ast.Module(body=[ast.Assign(targets=targets)]):
-            return any(name in _targets(target) for target in targets)
-    return False
 
 
 def _kept_on_the_first(report: Report) -> Reading | None:

@@ -16,10 +16,11 @@ KEPT = ("buffer", "parameter")
 """Origins of what a module keeps and `.to()` moves with it."""
 OF_INPUTS = ("index", "mat1", "indices", "input")
 """What the messages of a layer call its input."""
+_FIRST = ("mat1", "self", "input", "batch1")
 _SECOND = ("mat2", "other", "batch2", "vec")
 """What messages call the second operand of a product."""
 _LIBRARIES = frozenset(("torch", "F"))
-_BINARY = Pattern(r"\b(?:matmul|mm|bmm|addmm|einsum)\(| @ ")
+_OF_LAYER = Pattern(r"torch[/\\]nn[/\\]modules[/\\](?!module\b|container\b)\w+\.py$")
 
 
 def handed_beside_kept(origins: Sequence[Written]) -> Written | None:
@@ -42,15 +43,61 @@ def on_host(report: Report, origins: Sequence[Written]) -> Written | None:
         return None
     if report.operands:
         return _placed_by_name(report, origins, code)
-    if report.argument is None:
-        return None
-    own = report.devices[0] if report.kind == "argument-device" else report.devices[1]
-    first = report.argument in (*OF_INPUTS, "self")
     if len(origins) == 1:
-        return origins[0] if first and own == "cpu" else None
-    if len(origins) != PAIR or not _BINARY.search(code) or not (first or report.argument in _SECOND):
+        return _only_input(report, origins)
+    if report.argument is None or _fails_below(report):
         return None
-    return origins[first != (own == "cpu")]
+    sides = _of_product(code, origins)
+    if sides is None or report.argument not in (*_FIRST, *_SECOND):
+        return None
+    return sides[(report.argument in _FIRST) != (own_device(report) == "cpu")]
+
+
+def own_device(report: Report) -> str:
+    """The device of the operand that a message about two devices names."""
+    return report.devices[0] if report.kind == "argument-device" else report.devices[-1]
+
+
+def _only_input(report: Report, origins: Sequence[Written]) -> Written | None:
+    """The only tensor that the statement reads, where the message has the input of a layer on the host."""
+    return origins[0] if report.argument in OF_INPUTS and own_device(report) == "cpu" else None
+
+
+def _fails_below(report: Report) -> bool:
+    """Whether a layer that the statement calls failed, and not what the statement writes out."""
+    below = report.frames[report.frames.index(report.at) + 1 :] if report.at is not None else ()
+    return any(_OF_LAYER.search(frame.file or "") for frame in below)
+
+
+def _of_product(code: str, origins: Sequence[Written]) -> tuple[Written, Written] | None:
+    """The two sides of the only product of matrices that a statement writes, where the order is that of the
+    operator: torch exchanges the sides where the left one has fewer dimensions, as a weight may have.
+    """
+    tree = parsed(code)
+    found = [sides for node in ast.walk(tree) if (sides := _sides_of(node))] if tree is not None else []
+    if len(found) != 1:
+        return None
+    left, right = (_within(each, origins) for each in found[0])
+    if left is None or right is None or left is right or left.origin in (*KEPT, "attribute", "made"):
+        return None
+    return left, right
+
+
+def _sides_of(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
+    match node:
+        case ast.BinOp(left=left, op=ast.MatMult(), right=right):
+            return left, right
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id=of), attr="matmul" | "mm" | "bmm"), args=[left, right]
+        ):
+            return (left, right) if of in _LIBRARIES else None
+    return None
+
+
+def _within(part: ast.expr, origins: Sequence[Written]) -> Written | None:
+    names = {ast.unparse(each) for each in ast.walk(part) if isinstance(each, ast.expr)}
+    found = [each for each in origins if each.name in names]
+    return found[0] if len(found) == 1 else None
 
 
 def _placed_by_name(report: Report, origins: Sequence[Written], code: str) -> Written | None:
@@ -70,5 +117,4 @@ def _placed_by_name(report: Report, origins: Sequence[Written], code: str) -> Wr
 
 def made_on_host(odd: Written, report: Report) -> bool:
     """Whether an operand was made without a device, where the message has one operand on the host."""
-    own = report.devices[0] if report.kind == "argument-device" else report.devices[-1]
-    return odd.origin in ("made", "host") and own == "cpu"
+    return odd.origin in ("made", "host") and own_device(report) == "cpu"

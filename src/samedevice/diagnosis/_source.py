@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from samedevice.diagnosis._rule import device_pattern
 from samedevice.diagnosis._sides import KEPT, OF_INPUTS, PAIR, handed_beside_kept, made_on_host, on_host
-from samedevice.diagnosis.paste import Frame, Pattern, Report
+from samedevice.diagnosis._statement import is_carried
+from samedevice.diagnosis.paste import THING, Frame, Pattern, Report
 from samedevice.diagnosis.story import Reading
 from samedevice.events import Written
 from samedevice.messages import Phrase, Several, Value
@@ -26,7 +28,16 @@ def origins_of(report: Report, source: Source | None) -> tuple[Written, ...]:
     if source is None or at is None or at.file is None or not met:
         return ()
     found = source(report.own_frames or (at,), report.pieces)
-    return tuple(each for each in found if each.use != "index" or report.kind == "index-device")
+    within = any(frame.file is not None and _CONTAINER.search(frame.file) for frame in report.frames)
+    return tuple(
+        replace(each, position=None) if within else each
+        for each in found
+        if each.use != "index" or report.kind == "index-device"
+    )
+
+
+_CONTAINER = Pattern(r"torch[/\\]nn[/\\]modules[/\\]container\.py$")
+"""What runs modules one after the other: no argument of theirs comes from outside."""
 
 
 def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:
@@ -38,6 +49,8 @@ def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:
     if report.kind == "index-device" and report.devices and report.devices[0] != "cpu":
         return _of_an_index([each for each in origins if each.use == "index"])
     origins = [each for each in origins if each.use != "index"]
+    if _DEFAULT.search(report.words):
+        origins = [replace(each, origin="unknown") if each.origin == "made" else each for each in origins]
     decided = [each for each in origins if _decided(each, report)]
     if (summed := _summed(report, origins)) is not None:
         return summed
@@ -69,8 +82,9 @@ def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:
         return Reading("hard-coded-device", (reason,), (_MADE,), guilty=odd.name, sure=sure)
     by_user = any(frame.by_user and frame.file == odd.file for frame in report.frames)
     if odd.calls and odd.owner is None and by_user:
-        first = report.argument in OF_INPUTS if odd.position is None else odd.position == 0
-        return Reading(_INPUT if first else _EXTRA, (reason,), (_MADE,), guilty=odd.name, sure=sure)
+        cause = _handed_as(odd) or (_INPUT if report.argument in OF_INPUTS else _EXTRA)
+        sure = sure and odd.position is not None
+        return Reading(cause, (reason,), (_MADE,), guilty=odd.name, sure=sure)
     if odd.origin == "attribute" and _of_generation(report):
         return Reading("generation-helper-on-wrong-device", (reason,), (_MADE,), guilty=odd.name, sure=sure)
     if odd.use is not None:
@@ -78,6 +92,8 @@ def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:
     return Reading(_MADE, (reason,), guilty=odd.name, sure=sure)
 
 
+_DEFAULT = Pattern(r"set_default_(?:device|tensor_type)\(")
+"""What decides where a tensor is made whose line does not."""
 _ANY_SIDE = (None, "self", "other", "tensors")
 """Names of arguments that tell nothing of what they are."""
 _TABLE = Pattern(r"^(?:\w+\.){0,3}\w*Embedding(?:\(|$)")
@@ -102,9 +118,10 @@ def _of_an_index(indices: Sequence[Written]) -> Reading | None:
         return None
     odd = indices[0]
     values: dict[str, Value] = {"operand": odd.name, "text": odd.text, "place": _place(odd)}
-    if odd.origin == "argument" and odd.position:
+    cause = _handed_as(odd) if odd.origin == "argument" and odd.position else None
+    if cause is not None:
         reason = Phrase("because.written-argument", **values)
-        return Reading(_EXTRA, (reason,), (_MADE,), guilty=odd.name)
+        return Reading(cause, (reason,), (_MADE,), guilty=odd.name)
     if odd.origin == "literal":
         reason = Phrase("because.written-device", **values)
         return Reading("hard-coded-device", (reason,), (_MADE,), guilty=odd.name, sure=False)
@@ -134,23 +151,23 @@ def _of_layers(report: Report, origins: Sequence[Written]) -> Reading | None:
         None,
     )
     code = report.at.code if report.at is not None else ""
-    if table is not None and len(known) > 1 and _MULTIPLIES.search(code):
+    gpus = device_pattern(report.devices) == "gpus"
+    if table is not None and gpus and len(known) > 1 and _MULTIPLIES.search(code):
         reason = Phrase("because.written-tied", operand=table.name)
         guilty = next(each.name for each in known if each is not table)
         return Reading("lm-head-or-tied-weight-split", (reason,), (_SPLIT,), guilty=guilty)
     adapter = next((each for each in known if each.use == "adapter"), None)
-    if adapter is not None and device_pattern(report.devices) == "gpus":
+    if adapter is not None and gpus:
         reason = Phrase("because.written-beside-gpus", operand=adapter.name, text=adapter.text)
         return Reading(_USES["adapter"], (reason,), (_SPLIT, _MADE), guilty=adapter.name)
     layers = [each for each in known if each.origin == "layer"]
-    if device_pattern(report.devices) != "gpus" or not layers or len(known) < 2:
+    if not gpus or not layers or len(known) < 2:
         return None
     if any(each.origin not in ("layer", "argument", "parameter") for each in known):
         return None
     reason = Phrase("because.written-layers", operands=Several(tuple(each.name for each in known)))
     others = ("module-left-on-other-device", "device-map-incomplete-or-wrong")
-    own = any(each.origin == "parameter" for each in known)
-    return Reading(_SPLIT, (reason,), others, sure=own)
+    return Reading(_SPLIT, (reason,), others, sure=False)
 
 
 def _of_sides(report: Report, origins: Sequence[Written]) -> Reading | None:
@@ -166,16 +183,34 @@ def _of_sides(report: Report, origins: Sequence[Written]) -> Reading | None:
         reason = Phrase("because.written-beside", operand=odd.name, text=odd.text)
         return Reading(_USES["adapter"], (reason,), (_LEFT, _NOT_MAPPED), guilty=odd.name, sure=sure)
     if odd.origin in KEPT:
-        dispatched = any(frame.file is not None and _HOOKS.search(frame.file) for frame in report.frames)
+        dispatched = any(frame.function == "new_forward" for frame in report.frames)
         causes = (_NOT_MAPPED, _LEFT) if dispatched else (_LEFT, _NOT_MAPPED)
         reason = Phrase("because.written-kept", **values)
         sure = odd.origin == "parameter"
         return Reading(causes[0], (reason,), (causes[1], _MADE), guilty=odd.name, sure=sure)
-    if odd.origin != "argument" or odd.position is None:
+    cause = _handed_as(odd) if odd.origin == "argument" else None
+    if cause is None:
         return None
-    causes = (_INPUT, _EXTRA) if odd.position == 0 else (_EXTRA, _INPUT)
+    if any(is_carried(frame.code, odd.text) for frame in report.own_frames):
+        cause = _USES["state"]
     reason = Phrase("because.written-argument", **values)
-    return Reading(causes[0], (reason,), (causes[1], _MADE), guilty=odd.name, sure=sure)
+    others = tuple(each for each in (_EXTRA, _INPUT, _MADE) if each != cause)[:2]
+    return Reading(cause, (reason,), others, guilty=odd.name, sure=sure)
+
+
+def _handed_as(odd: Written) -> str | None:
+    """The cause of what was handed to the model: by what it is called, or as which argument it came."""
+    if odd.position is None:
+        return None
+    role = next((found.lastgroup for each in (odd.name, odd.text) if (found := THING.fullmatch(each))), None)
+    return _HANDED.get(role or "", _INPUT if odd.position == 0 else _EXTRA)
+
+
+_HANDED = {
+    "labels": "loss-or-label-on-other-device",
+    "cache": "cache-or-beam-state-on-wrong-device",
+    "ids": "input-not-on-embedding-device",
+}
 
 
 def _of_generation(report: Report) -> bool:
@@ -184,7 +219,6 @@ def _of_generation(report: Report) -> bool:
     return functions[-1:] == ["__call__"] and any(map(_GENERATES.fullmatch, functions[:-1]))
 
 
-_HOOKS = Pattern(r"(?:^|/)hooks\.py$")
 _GENERATES = Pattern(r"generate|_?(?:\w{1,30}_)?(?:sample|search|decoding)")
 
 

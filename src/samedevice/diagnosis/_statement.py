@@ -13,7 +13,8 @@ from samedevice.provenance.syntax import parsed
 
 def put_back(report: Report) -> Reading | None:
     """An object keeps a selection of what it keeps, or that with more behind it: the state of a step."""
-    tree = parsed(report.at.code) if report.at is not None else None
+    code = report.at.code if report.at is not None else ""
+    tree = parsed(code) if len(code) <= _LONGEST else None
     match tree:
         case ast.Module(body=[ast.Assign(targets=[target], value=value)]):
             base = target.value if isinstance(target, ast.Subscript) else target
@@ -44,6 +45,17 @@ def read_directly(report: Report) -> Reading | None:
     )
 
 
+def is_carried(code: str, name: str) -> bool:
+    """Whether a statement hands over what it also gets back, as a state is carried from step to step."""
+    match parsed(code):
+        case ast.Module(body=[ast.Assign(targets=targets)]):
+            parts = (part for target in targets for part in ast.walk(target))
+            return any(isinstance(part, ast.Name) and part.id == name for part in parts)
+    return False
+
+
+_LONGEST = 400
+"""Characters of a line that is taken apart."""
 _SELECTS_OR_JOINS = frozenset("index_select gather take_along_dim cat concat concatenate".split())
 _WEIGHT_OF_A_PART = Pattern(r"\bself(?:\.\w{1,60}){1,5}\.weight\b(?!\.(?:device|dtype|shape|size|requires))")
 _MOVED = Pattern(r"\.weight\.(?:to|cuda)\(")

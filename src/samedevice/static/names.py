@@ -19,8 +19,8 @@ OF_TENSORS = frozenset(
     "neg sin cos tanh sigmoid relu unbind requires_grad_".split()
 )
 """Methods, and functions of torch, whose result is where their tensor is."""
-OWN = frozenset("self cls".split())
-"""How a method calls its object, or its class."""
+OWN = frozenset("self cls ctx".split())
+"""How a method calls its object, its class, or what autograd gives it."""
 _LONGEST = 120
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _Branch = tuple[tuple[int, str], ...]
@@ -51,6 +51,13 @@ class _Facts:
     """Parts of statements that end by leaving the function, or the turn of a loop."""
     layers: frozenset[str]
     """Targets of loops over what the object keeps."""
+
+
+def without_receiver(function: Function, *, method: bool) -> list[str]:
+    """The parameters of a function that a call hands over: of a `method` the first one is its object."""
+    static = any(isinstance(each, ast.Name) and each.id == "staticmethod" for each in function.decorator_list)
+    names = parameters_of(function)
+    return [each for each in names[1 if method and not static else 0 :] if each not in OWN]
 
 
 @lru_cache(maxsize=256)
@@ -222,9 +229,15 @@ def kept_by(owner: ast.ClassDef) -> tuple[dict[str, list[ast.expr | None]], dict
                 if named and isinstance(named[0], ast.Constant):
                     origin = registers[called_name(node)]
                     registered[str(named[0].value)] = Written("", origin, text_of(node), node.lineno)
+            case ast.Assign(targets=[ast.Attribute(value=ast.Attribute() as of, attr="data")]) if of_self(of):
+                kept.setdefault(of.attr, []).append(None)
+            case ast.Assign(
+                targets=[ast.Subscript(value=ast.Attribute() as of)], value=ast.Call() as moved
+            ) if of_self(of) and called_name(moved) in ("to", "cuda"):
+                kept.setdefault(of.attr, []).append(None)
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
-                    plain = isinstance(target, ast.Attribute)
+                    plain = isinstance(target, ast.Attribute) and of_self(target)
                     for each in ast.walk(target):
                         if (
                             isinstance(each, ast.Attribute)
@@ -264,34 +277,43 @@ def use_of(owner: ast.ClassDef, attribute: str, function: Function) -> Use | Non
 
 def use_of_kept(owner: ast.ClassDef, own: Written) -> Use | None:
     """What a class does with a parameter or a buffer: keeps numbers of eight bits, or adds weights to a layer
-    that its constructor was handed.
+    that its constructor was handed: of the sizes of that layer, or in a product that is added to its result.
     """
     if _EIGHT_BITS.search(own.text):
         return "codes"
     built = next((each for each in owner.body if getattr(each, "name", "") == "__init__"), None)
     if not isinstance(built, ast.FunctionDef) or own.origin != "parameter":
         return None
-    given = {each for each in parameters_of(built) if each not in OWN}
+    given = [each for each in parameters_of(built) if each not in OWN]
     if any(
-        re.search(rf"\b{re.escape(each)}\.(?:weight|\w*features|config|\w*(?:dim|size))\b", own.text)
+        re.search(rf"\b{re.escape(each)}\.(?:weight|in_features|out_features|config)\b", own.text)
         for each in given
     ):
         return "adapter"
     kept, _ = kept_by(owner)
-    handed = [
-        attribute
+    handed = {
+        f"self.{attribute}"
         for attribute, values in kept.items()
-        if any(isinstance(each, ast.Name) and each.id in parameters_of(built) for each in values)
-    ]
-    layers = {f"self.{each}" for each in handed}
-    joined = (
-        part
-        for node in ast.walk(owner)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
-        for part in (node.left, node.right)
-    )
-    runs = any(isinstance(each, ast.Call) and text_of(each.func) in layers for each in joined)
-    return "adapter" if runs else None
+        if any(isinstance(each, ast.Name) and each.id in given for each in values)
+    }
+    sums = (node for node in ast.walk(owner) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add))
+    return "adapter" if any(_adds_a_product(node, handed) for node in sums) else None
+
+
+def _adds_a_product(total: ast.BinOp, layers: set[str]) -> bool:
+    """Whether a sum has the result of one of these layers on one side, and a product on the other."""
+    sides = (total.left, total.right)
+    for one, other in (sides, sides[::-1]):
+        runs = any(isinstance(each, ast.Call) and text_of(each.func) in layers for each in ast.walk(one))
+        if runs and any(map(_multiplies, ast.walk(other))):
+            return True
+    return False
+
+
+def _multiplies(node: ast.AST) -> bool:
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.MatMult)
+    return isinstance(node, ast.Call) and called_name(node) in ("linear", "matmul", "mm", "bmm", "addmm")
 
 
 _EIGHT_BITS = re.compile(r"\bu?int8\b")

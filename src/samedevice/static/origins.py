@@ -15,7 +15,7 @@ from typing import Protocol
 
 from samedevice.events import Written
 from samedevice.provenance.syntax import parsed
-from samedevice.static.names import OWN, called_name, hands_on, parameters_of
+from samedevice.static.names import OWN, called_name, hands_on, parameters_of, without_receiver
 from samedevice.static.sources import Sources, parsed_text
 from samedevice.static.statement import Statement, find_statement, runs_a_module, without_parameters
 
@@ -60,8 +60,8 @@ def written_origins(
 ) -> tuple[Written, ...]:
     """The origins of the operands of the innermost frame's statement; nothing where its source is missing.
 
-    `frames` are given oldest first. Their source is in `sources`, in an installed package, in a script on this
-    computer, or is a text of `shown`.
+    `frames` are given oldest first. Their source is in `sources`, in an installed package, in a script on
+    this computer, or is a text of `shown`.
     """
     try:
         return tuple(_origins(frames[-_MOST_FRAMES:], shown, sources or _HERE))
@@ -133,9 +133,26 @@ class _Step:
         wanted = self._parameter(origin.text)
         handed = None if wanted is None or self.caller is None else self.caller.handed(wanted, origin.name)
         found = handed or self._placed(origin)
-        if wanted is None or found.position is not None or not wanted.functions & _RUN_BY_CALLS:
-            return found
-        return replace(found, position=wanted.position)
+        return (
+            replace(found, position=wanted.position) if wanted is not None and self._is_the_model else found
+        )
+
+    @cached_property
+    def _is_the_model(self) -> bool:
+        """Whether it is the `forward` of the outermost module on the stack, which gets what comes in."""
+        owner = self.statement.owner if self.statement is not None else None
+        if (
+            owner is None
+            or not owner.bases
+            or self.frame.function not in ("forward", f"{owner.name}.forward")
+        ):
+            return False
+        step = self.caller
+        while step is not None:
+            if (step.frame.function or "").rpartition(".")[2] in _RUN_BY_CALLS:
+                return False
+            step = step.caller
+        return True
 
     def handed(self, wanted: _Wanted, name: str) -> Written | None:
         """The origin of what this frame's statement hands over; None where that cannot be told."""
@@ -190,7 +207,7 @@ class _Step:
         found = self.statement
         if found is None or name not in parameters_of(found.function):
             return None
-        own = [each for each in parameters_of(found.function) if each not in OWN]
+        own = without_receiver(found.function, method=found.owner is not None)
         positional = len(own) - len(found.function.args.kwonlyargs)
         position = own.index(name) if name in own and own.index(name) < positional else None
         return _Wanted(name, position, frozenset((found.function.name,)))

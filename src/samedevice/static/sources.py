@@ -10,7 +10,7 @@ import lzma
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path

@@ -51,6 +51,12 @@ _NUMBERS = frozenset(
 _NO_TENSORS = frozenset("device dtype shape ndim is_cuda requires_grad layout".split())
 _NO_OPERANDS = frozenset("device dtype dim layout generator".split())
 _HOST = frozenset("from_numpy frombuffer".split())
+_REDUCES = frozenset("sum mean max min prod norm any all std var".split())
+"""Methods that leave a single number, which meets any device."""
+_ALONE = ("made", "host", "attribute")
+_CONTEXT = re.compile(r"\bdevice\(")
+_KEYWORDS = frozenset("if elif while async for with as in return await yield".split())
+"""What a printed statement may lack."""
 _WORD = re.compile(r"(?<!\w)[A-Za-z_]\w*")
 
 
@@ -76,7 +82,9 @@ class Statement:
         told = set()
         failing = _part_of(self.node, marked) or self.node
         joined = [(each, "") for each in self._joined_layers(failing)]
-        within = {id(part) for each, _ in joined for part in ast.walk(each)}
+        within = {id(part) for each, _ in joined for part in ast.walk(each)} | _elements(
+            failing, self.function
+        )
         for operand, part in (*((e, p) for e, p in operands_of(failing) if id(e) not in within), *joined):
             name = ast.unparse(operand)
             if name in told:
@@ -85,8 +93,9 @@ class Statement:
             found = self.traced(operand, name)
             if found.origin != "module" or part in ("weight", "bias", "data"):
                 yield found
-        for index in _indices_of(failing):
-            found = self.traced(index, ast.unparse(index))
+        indices = list(_indices_of(failing))
+        if len(indices) == 1 and isinstance(indices[0], (ast.Name, ast.Attribute)):
+            found = self.traced(indices[0], ast.unparse(indices[0]))
             if found.origin != "unknown":
                 yield replace(found, use="index")
 
@@ -203,6 +212,17 @@ class Statement:
             return replace(made, origin="attribute", use=use_of(self.owner, attribute, self.function))
         return made if made.origin in ("literal", "like", "loaded") else Written(name, "unknown")
 
+    def _decided_around(self, value: ast.expr) -> bool:
+        """Whether a block or a decorator around an expression may say where it makes its tensors."""
+        around = self.owner or self.function
+        decorated = any(_CONTEXT.search(ast.unparse(each)) for each in self.function.decorator_list)
+        blocks = (each for each in ast.walk(around) if isinstance(each, (ast.With, ast.AsyncWith)))
+        return decorated or any(
+            each.lineno <= value.lineno <= (each.end_lineno or 0)
+            and any(_CONTEXT.search(ast.unparse(item)) for item in each.items)
+            for each in blocks
+        )
+
     def _in_its_method(self, value: ast.expr) -> Statement:
         """The statement that assigns an attribute, in the method that does so."""
         for method in self.owner.body if self.owner is not None else ():
@@ -234,7 +254,9 @@ class Statement:
             return self._method(node, device, name, before, deep)
         library = text_of(node.func.value)
         if library == "torch" and called in FACTORIES | _HOST:
-            return _made(node, name, device, called in _HOST)
+            found = _made(node, name, device, called in _HOST)
+            around = found.origin == "made" and self._decided_around(node)
+            return Written(name, "unknown") if around else found
         if library == "torch" and called in _LIKE and node.args:
             like = self._trace(node.args[0], name, before, deep - 1)
             return like if device is None else _placed(node, name, device)
@@ -264,7 +286,9 @@ class Statement:
         if called in _NEW and device is not None:
             return _placed(node, name, device)
         if called in OF_TENSORS | _NEW:
-            return self._trace(of, name, before, deep - 1)
+            found = self._trace(of, name, before, deep - 1)
+            alone = called in _REDUCES and not node.args and not node.keywords
+            return Written(name, "unknown") if alone and found.origin in _ALONE else found
         return Written(name, "unknown")
 
 
@@ -279,6 +303,10 @@ def _statements(tree: ast.Module, function: str) -> list[tuple[Statement, frozen
         if isinstance(node, ast.stmt)
         for part, text in _simple(node)
     ]
+
+
+def _has_lines(node: ast.stmt) -> bool:
+    return node.end_lineno != node.lineno
 
 
 def _simple(node: ast.stmt) -> Iterator[tuple[ast.stmt, str]]:
@@ -304,7 +332,12 @@ def find_statement(tree: ast.Module, function: str, line: int | None, code: str)
     wanted = set(_WORD.findall(code))
     if len(wanted) < 2:
         return None
-    fitting = [(each, len(words - wanted)) for each, words in _statements(tree, function) if wanted <= words]
+    whole = parsed(code) is not None  # else it is cut off, or the first line of several
+    fitting = [
+        (each, len(words - wanted))
+        for each, words in _statements(tree, function)
+        if wanted <= words and (not whole or words <= wanted | _KEYWORDS or _has_lines(each.node))
+    ]
     there = [
         (each, more)
         for each, more in fitting
@@ -395,17 +428,19 @@ def operands_of(node: ast.AST, part: str = "") -> Iterator[tuple[ast.expr, str]]
 
 
 def _indices_of(node: ast.AST) -> Iterator[ast.expr]:
-    """The names and attributes by which a statement picks elements."""
+    """The expressions by which a statement picks elements, that may be tensors."""
     for each in ast.walk(node):
         if isinstance(each, ast.Subscript):
             parts = each.slice.elts if isinstance(each.slice, ast.Tuple) else [each.slice]
-            yield from (part for part in parts if isinstance(part, (ast.Name, ast.Attribute)))
+            yield from (
+                part for part in parts if not isinstance(part, (ast.Slice, ast.Constant, ast.UnaryOp))
+            )
 
 
 def _operands_of_call(node: ast.Call, function: ast.expr) -> Iterator[tuple[ast.expr, str]]:
     if isinstance(function, ast.Name) and function.id in _OF_PYTHON:
         return
-    if isinstance(function, ast.Attribute) and function.attr in _NUMBERS:
+    if isinstance(function, ast.Attribute) and (function.attr in _NUMBERS or _moves(node, function.attr)):
         return
     if isinstance(function, ast.Attribute) and not isinstance(function.value, ast.Name):
         yield from operands_of(function.value, function.attr if of_self(function.value) else "")
@@ -415,8 +450,37 @@ def _operands_of_call(node: ast.Call, function: ast.expr) -> Iterator[tuple[ast.
         yield from operands_of(each)
 
 
+def _elements(node: ast.AST, function: Function) -> set[int]:
+    """Of a statement the ids of what is read at a counter of a loop: that may be a number."""
+    counters = set()
+    for each in ast.walk(function):
+        match each:
+            case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"))):
+                counters.add(name)
+            case ast.For(
+                target=ast.Tuple(elts=[ast.Name(id=name), *_]), iter=ast.Call(func=ast.Name(id="enumerate"))
+            ):
+                counters.add(name)
+    return {
+        id(each.value)
+        for each in ast.walk(node)
+        if isinstance(each, ast.Subscript) and isinstance(each.slice, ast.Name) and each.slice.id in counters
+    }
+
+
+def _moves(call: ast.Call, method: str) -> bool:
+    """Whether a method brings its tensor somewhere in the statement itself."""
+    if method == "to":
+        given = (*call.args[:1], *(each.value for each in call.keywords if each.arg == "device"))
+        return any(not _kind_of_number(each) for each in given)
+    return method in ("cuda", "cpu", "type_as")
+
+
 def _made(node: ast.Call, name: str, device: ast.expr | None, numpy: bool) -> Written:
     """A tensor that a factory makes; one of a single number may be anywhere."""
+    bare = any(isinstance(each, (ast.Tuple, ast.List)) and not each.elts for each in node.args[:1])
+    if bare or any(each.arg == "out" for each in node.keywords):
+        return Written(name, "unknown")
     if called_name(node) in ("tensor", "as_tensor", "asarray") and not isinstance(
         node.args[0] if node.args else None, ast.List | ast.Tuple | ast.ListComp
     ):

@@ -86,8 +86,8 @@ def first_in_any_case(told: Told, report: Report) -> Reading | None:
 
 
 _ALWAYS_FIRST = Pattern(
-    r"\balways\b[^.\n]{0,30}\b(?:work|run|us|go|load|put|mov|plac|allocat)\w*\b[^.\n]{0,24}?(?:\bcuda:0\b|\bGPU ?(?:#|:)?0\b|\bfirst GPU\b)"
-    r"|\.get\(['\"]\w{0,20}device\w{0,10}['\"], ?['\"]cuda(?::0)?['\"]\)",
+    r"\balways\b[^.\n]{0,30}\b(?:only work|run|us|go|load|put|mov|plac|allocat)\w*\b[^.\n]{0,24}?(?:\bcuda:0\b|\bGPU ?(?:#|:)?0\b|\bfirst GPU\b)"
+    r"|\.get\(['\"]\w{0,20}device\w{0,10}['\"], ?['\"]cuda:0['\"]\)",
     re.IGNORECASE,
 )
 

@@ -122,7 +122,7 @@ def part_remains(told: Told, report: Report) -> Reading | None:
 
 
 _REMAINS = Pattern(
-    r"\b(?P<name>(?:[A-Z][a-z0-9]{1,30}){2,6}?)s?\b`{0,2}s?\b[^.\n]{0,50}\b(?:remains?|stays?|(?:is|are|was|were) (?:still|left|kept))\b[^.\n]{0,12}\bon (?:the )?(?:CPU|cpu|host)\b"
+    r"`(?P<name>(?:[A-Z][a-z0-9]{1,30}){2,6}?)s?`s?\b[^.\n]{0,50}\b(?:remains?|stays?|(?:is|are|was|were) (?:still|left|kept))\b[^.\n]{0,12}\bon (?:the )?(?:CPU|cpu|host)\b"
 )
 
 

@@ -71,7 +71,7 @@ _INDEXED = Pattern(
 
 def made_right_in_the_repair(told: Told, report: Report) -> Reading | None:
     """The text says how a line should be, and that line makes a tensor on the device of another one."""
-    found = _REPAIRED.search(told.text)
+    found = _REPAIRED.search(told.evidence)
     if found is None or not (ends(told, report) or told.mentions(MEETS)):
         return None
     reason = Phrase("because.told-repaired", text=found["line"])
@@ -90,9 +90,8 @@ def numpy_reads(told: Told, report: Report) -> Reading | None:
     """A tensor that is not on the host is told to be converted for NumPy."""
     if not told.says(_FOR_NUMPY) or not (ends(told, report) or fails(told, report)):
         return None
-    return Reading(
-        "numpy-of-gpu-tensor", (Phrase("because.told-numpy"),), ("tensor-created-on-wrong-device",)
-    )
+    others = ("tensor-created-on-wrong-device",)
+    return Reading("numpy-of-gpu-tensor", (Phrase("because.told-numpy"),), others, sure=False)
 
 
 _FOR_NUMPY = (
