@@ -637,10 +637,13 @@ def kept(tmp_path, monkeypatch):
     return "kept_source/layers.py"
 
 
+ON_HOST = "got mat2 is on cpu, different from other tensors on cuda:0 (when checking argument in method mm)"
+
+
 def told(function, code, message):
     text = (
         "Traceback (most recent call last):\n"
-        f'  File "/env/lib/python3.11/site-packages/kept_source/layers.py", line 1, in {function}\n    {code}\n'
+        f'  File "/env/site-packages/kept_source/layers.py", line 1, in {function}\n    {code}\n'
         f"RuntimeError: Expected all tensors to be on the same device, but {message}"
     )
     if not message.startswith(("got", "found")):
@@ -654,13 +657,13 @@ def told(function, code, message):
         (
             "forward",
             "return self.base(x) + x @ self.down.t()\n                          ^^^^^^^^^^^^^^^^^",
-            "got mat2 is on cpu, different from other tensors on cuda:0 (when checking argument in method mm)",
+            ON_HOST,
             "adapter-weights-on-other-device",
         ),
         (
             "forward",
             "y = h @ self.scale",
-            "got mat2 is on cpu, different from other tensors on cuda:0 (when checking argument in method mm)",
+            ON_HOST,
             "module-left-on-other-device",
         ),
         (

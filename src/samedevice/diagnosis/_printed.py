@@ -36,7 +36,7 @@ _TYPES = Pattern(r"float|half|double|dtype|int|long|bool|cpu")
 def read_printed(report: Report) -> Reading | None:
     """The cause that printed lines amount to, of operands that meet on two devices."""
     if report.kind == "input-weight-type":
-        return read_directly(report) or _weight_of_a_function(report)
+        return _weight_of_a_function(report)
     if report.kind == "embedding-device-old":
         return _all_moved(report)
     if (directly := read_directly(report)) is not None or report.kind not in _KINDS:
