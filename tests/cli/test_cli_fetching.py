@@ -149,3 +149,29 @@ def test_without_pip_the_reason_is_told(pasted, monkeypatch):
     monkeypatch.setattr(_fetching.subprocess, "run", lambda *_, **__: failed)
     with pytest.raises(UsageError, match="No module named pip"):
         _fetching.fetch(_fetching.Release("any", "1.0"))
+
+
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [
+        ("attn-lib==0.7.1", "0.7.1"),
+        ("attn_lib version 0.7.1", "0.7.1"),
+        ("Upgraded from attn-lib 0.5.0 to attn-lib 0.7.1", "0.7.1"),
+        ("needs attn-lib==0.1.2 but I have attn-lib 0.9.0", "0.9.0"),
+        ("with attn-lib 0.9, everything is fine with attn-lib 0.8.1", "0.9"),
+        ("Name: attn-lib\nVersion: 1.2.3rc1\n", "1.2.3rc1"),
+        ("flash-attn-lib-2.1.0", None),
+        ("attn-lib>=2.0", None),
+    ],
+)
+def test_which_version_a_text_tells(told, version):
+    assert _fetching._version("attn-lib", told) == version
+
+
+def test_offline_is_told_as_that(pasted, monkeypatch):
+    failed = subprocess.CompletedProcess(
+        [], 1, "", "WARNING: Retrying: NewConnectionError\nERROR: No matching"
+    )
+    monkeypatch.setattr(_fetching.subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(UsageError, match="offline"):
+        _fetching.fetch(_fetching.Release("any", "1.0"))

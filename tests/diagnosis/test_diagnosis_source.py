@@ -603,6 +603,7 @@ class Scaled(nn.Module):
         super().__init__()
         self.scale = nn.Parameter(torch.ones(width))
         self.layer = nn.Linear(width, width)
+        self.register_buffer("taps", torch.zeros(width))
         self.register_buffer("codes", torch.zeros(width).to(torch.int8))
 
     def load(self, path):
@@ -617,6 +618,7 @@ class Scaled(nn.Module):
             z = h + bias
         y = torch.matmul(h, self.codes)
         picked = h[mask]
+        y = F.conv1d(ids[:, None], self.taps, stride=2)
         return torch.cdist(h, self.centre)
 
 
@@ -678,6 +680,12 @@ def told(function, code, message):
             "picked = h[mask]",
             "indices should be either on cpu or on the same device as the indexed tensor (cuda:1)",
             "extra-input-on-wrong-device",
+        ),
+        (
+            "forward",
+            "y = F.conv1d(ids[:, None], self.taps, stride=2)",
+            "Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) should be the same",
+            "module-left-on-other-device",
         ),
         ("forward", "y = torch.matmul(h, self.codes)", MET, "quantized-state-on-other-device"),
         ("forward", "if (h == bias).all():", MET, "extra-input-on-wrong-device"),

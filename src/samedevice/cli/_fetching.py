@@ -19,7 +19,9 @@ _PATIENCE = 600.0
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]{0,80})==(?P<version>[\w.!+-]{1,60})")
 _VERSION = r"(\d{1,5}(?:\.\d{1,8}){1,4}(?:(?:a|b|rc|\.?dev|\.?post)\d{0,6})?)"
 _OF_OTHERS = re.compile(
-    r"(?:\b(?:from|needs?|requires?|required|wants?|not|than|before)|[<>!~=]=?|需要|要求)\W{0,3}$", re.I
+    r"(?:\b(?:from|needs?|requires?|required|wants?|not|than|before)|[<>!~=]=?|需要|要求)\W{0,3}$"
+    r"|\b(?:fine|works?|worked|ok|okay)\b[^.\n]{0,32}$|(?:正常|没问题)[^。\n]{0,12}$",
+    re.IGNORECASE,
 )
 """What stands before a version that is not the one that failed."""
 _OF_PACKAGE = re.compile(r"(?:site|dist)-packages[/\\](\w{1,80})[/\\]")
@@ -85,7 +87,7 @@ def _version(name: str, text: str) -> str | None:
     told = re.finditer(
         rf"(?i)(?<![\w.-]){spelt}(?:==|\s*:\s*v?|\s+(?:version\s+)?v?|-){_VERSION}(?![\w.])", text
     )
-    own = [each[1] for each in told if not _OF_OTHERS.search(text[max(0, each.start() - 24) : each.start()])]
+    own = [each[1] for each in told if not _OF_OTHERS.search(text[max(0, each.start() - 48) : each.start()])]
     return own[-1] if own else None
 
 

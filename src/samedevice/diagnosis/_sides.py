@@ -17,8 +17,10 @@ KEPT = ("buffer", "parameter")
 OF_INPUTS = ("index", "mat1", "indices", "input")
 """What the messages of a layer call its input."""
 _FIRST = ("mat1", "self", "input", "batch1")
-_SECOND = ("mat2", "other", "batch2", "vec")
+_SECOND = ("mat2", "other", "batch2", "vec", "weight")
 """What messages call the second operand of a product."""
+_APPLIES = Pattern(r"linear|conv(?:_transpose)?[123]d")
+"""Functions that apply a weight, which is their second argument."""
 _LIBRARIES = frozenset(("torch", "F"))
 _OF_LAYER = Pattern(r"torch[/\\]nn[/\\]modules[/\\](?!module\b|container\b)\w+\.py$")
 
@@ -91,6 +93,8 @@ def _sides_of(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
             func=ast.Attribute(value=ast.Name(id=of), attr="matmul" | "mm" | "bmm"), args=[left, right]
         ):
             return (left, right) if of in _LIBRARIES else None
+        case ast.Call(func=ast.Attribute(attr=name), args=[left, right, *_]) if _APPLIES.fullmatch(name):
+            return left, right
     return None
 
 
