@@ -950,6 +950,13 @@ class Failure:
             return None  # an object keeps it
         return born.at
 
+    def made_for_this_call(self, operand: Operand) -> bool:
+        """Whether a function that the failing one calls made it; also where it did so for an earlier call."""
+        born, text = self.born(operand), self.expression(operand)
+        if born is None or born.at is None or text is None:
+            return False
+        return born.at.function in self.flow.given_by_functions(text)
+
     def left_others(self, operand: Operand) -> bool:
         """Whether the operand is on a GPU and all that it met was left behind on the host.
 

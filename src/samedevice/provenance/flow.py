@@ -456,6 +456,16 @@ class Flow:
             and isinstance(node.value.func, ast.Attribute | ast.Name)
         )
 
+    def given_by_functions(self, name: str) -> frozenset[str]:
+        """The functions, called by their names, whose results the failing function gives to a local name."""
+        function = self._frames[0].function if self._frames else None
+        found = set()
+        for node in ast.walk(function) if function is not None else ():
+            match node:
+                case ast.Assign(targets=[ast.Name(id=target)], value=ast.Call(func=ast.Name(id=called))):
+                    found |= {called} if target == name else set()
+        return frozenset(found)
+
     def gave_a_layer(self, name: str) -> bool:
         """Whether the failing function called an attribute of its object with this name before."""
         if not self._frames or not name:

@@ -75,6 +75,8 @@ def _detect(failure: Failure) -> Hint | None:
     ids = next((each for each in failure.event.operands if each.name == "indices"), None)
     if weight is None or ids is None or weight.device == ids.device or not on_accelerator(weight.device):
         return None
+    if failure.made_for_this_call(ids):
+        return None
     first, *_ = [*failure.event.arguments, ("", "")]
     main = failure.stayed_behind(ids) in (None, first[0])
     if not main and first[1] == weight.device and failure.flow.gave_a_layer(first[0]):

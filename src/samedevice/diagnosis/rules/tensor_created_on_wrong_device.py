@@ -377,6 +377,18 @@ def _brief(text: str) -> str:
     return text if len(text) <= 70 else f"{text[:67]}..."
 
 
+def _by_a_function(failure: Failure) -> Hint | None:
+    """What a function made that the failing one calls, on the device of what it was given, now or before."""
+    for operand in failure.plain if failure.two_gpus else ():
+        if (
+            _apart(failure, operand)
+            and not failure.activation(operand)
+            and failure.made_for_this_call(operand)
+        ):
+            return _made_elsewhere(5.0, failure, operand)
+    return None
+
+
 _LOOKS = (
     _for_an_argument,
     _made_by_factory,
@@ -392,6 +404,7 @@ _LOOKS = (
     _by_script,
     _on_host,
     _index_elsewhere,
+    _by_a_function,
 )
 """The surer ones first."""
 
