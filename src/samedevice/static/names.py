@@ -222,13 +222,17 @@ def kept_by(owner: ast.ClassDef) -> tuple[dict[str, list[ast.expr | None]], dict
     kept: dict[str, list[ast.expr | None]] = {}
     registered: dict[str, Written] = {}
     registers: dict[str, Origin] = {"register_buffer": "buffer", "register_parameter": "parameter"}
-    for node in ast.walk(owner):
+    for node in _within(owner):
         match node:
             case ast.Call() if called_name(node) in registers:
                 named = [*node.args[:1], *(each.value for each in node.keywords if each.arg == "name")]
                 if named and isinstance(named[0], ast.Constant):
                     origin = registers[called_name(node)]
                     registered[str(named[0].value)] = Written("", origin, text_of(node), node.lineno)
+                elif named:
+                    registered[ANY] = Written("", "unknown")
+            case ast.Call(func=ast.Name(id="setattr"), args=[ast.Name(id="self"), *_]):
+                registered[ANY] = Written("", "unknown")
             case ast.Assign(targets=[ast.Attribute(value=ast.Attribute() as of, attr="data")]) if of_self(of):
                 kept.setdefault(of.attr, []).append(None)
             case ast.Assign(
@@ -248,6 +252,20 @@ def kept_by(owner: ast.ClassDef) -> tuple[dict[str, list[ast.expr | None]], dict
             case ast.AnnAssign(target=ast.Attribute() as target, value=value) if of_self(target):
                 kept.setdefault(target.attr, []).append(value)
     return kept, registered
+
+
+ANY = "*"
+"""Stands for every attribute, where a class sets or registers some by names that it computes."""
+
+
+def _within(owner: ast.ClassDef) -> Iterator[ast.AST]:
+    """The nodes of a class, without those of classes in it."""
+    waiting: list[ast.AST] = [*owner.body]
+    while waiting:
+        node = waiting.pop(0)
+        if not isinstance(node, ast.ClassDef):
+            yield node
+            waiting += ast.iter_child_nodes(node)
 
 
 def use_of(owner: ast.ClassDef, attribute: str, function: Function) -> Use | None:

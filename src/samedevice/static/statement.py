@@ -16,6 +16,7 @@ from functools import lru_cache
 from samedevice.events import Written
 from samedevice.provenance.syntax import Function, parsed
 from samedevice.static.names import (
+    ANY,
     OF_TENSORS,
     OWN,
     Binding,
@@ -193,6 +194,8 @@ class Statement:
             return replace(
                 registered[attribute], name=name, use=use_of_kept(self.owner, registered[attribute])
             )
+        if ANY in registered:
+            return Written(name, "unknown")
         values = [each for each in kept.get(attribute, ()) if not is_none(each)]
         told = [
             Written(name, "unknown") if each is None else self._kept(each, attribute, name, deep)
