@@ -51,8 +51,9 @@ def _detect(failure: Failure) -> Hint | None:
     weights = [each for each in failure.event.operands if each.device == "meta" and each.parameter]
     offloaded = any(device in ("cpu", "disk", "meta") for device in failure.event.device_map.values())
     hooked = any(each.hook for each in failure.event.running)
+    brought = any(each.decision is not None and each.decision.kind == "hook" for each in failure.plain)
     if weights:
-        waits = offloaded or hooked or weights[0].hook is not None
+        waits = offloaded or hooked or brought or weights[0].hook is not None
         return _not_run(8 if weights[0].hook else 6, weights[0]) if waits else None
     if failure.mismatch and (skipped := _skipped(failure)) is not None:
         return _not_run(8.2, skipped)
@@ -60,7 +61,6 @@ def _detect(failure: Failure) -> Hint | None:
         return _not_run(8.2, back)
     if failure.mismatch and (away := _between_calls(failure)) is not None:
         return _not_run(8.2, away)
-    brought = any(each.decision is not None and each.decision.kind == "hook" for each in failure.plain)
     for each in failure.event.operands if brought else ():
         if each.device == "meta" and failure.from_attribute(each):
             return _not_run(6.5, each)
