@@ -1,4 +1,6 @@
-"""From the source of the failing function to a cause: the operand whose device its own line decided."""
+"""From the source of the failing function to a cause: which operand its own line put where it is, which one a
+module keeps, and which one that module was handed.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,11 @@ def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:
         return _of_layers(report, origins) or _of_sides(report, origins)
     if len({(each.origin, each.device, each.owner) for each in decided}) != 1 or len(decided) == len(origins):
         return None
-    odd = decided[0]
+    return _of_its_line(report, origins, decided[0])
+
+
+def _of_its_line(report: Report, origins: Sequence[Written], odd: Written) -> Reading:
+    """The cause where one operand is where its own line put it."""
     placed = on_host(report, origins)
     sure = placed is odd or (placed is None and (report.argument in _ANY_SIDE or made_on_host(odd, report)))
     values: dict[str, Value] = {"operand": odd.name, "text": odd.text, "place": _place(odd)}
@@ -233,16 +239,21 @@ def _decided(each: Written, report: Report) -> bool:
 
     Of the host and a GPU, what is on the host is the odd one, unless the line made the other one there.
     """
-    on_host = device_pattern(report.devices) == "host"
+    beside_host = device_pattern(report.devices) == "host"
     if each.origin == "loaded":
         return True
     if each.origin == "literal" and each.calls:
         return False
-    if each.origin == "literal" and on_host and each.device != "cpu" and not each.text.startswith("torch."):
+    if (
+        each.origin == "literal"
+        and beside_host
+        and each.device != "cpu"
+        and not each.text.startswith("torch.")
+    ):
         return False  # what the script has was sent where the script wants it
     if each.origin == "literal":
         return each.device in ("cuda", *report.devices)
-    return on_host and each.origin in ("made", "attribute", "host")
+    return beside_host and each.origin in ("made", "attribute", "host")
 
 
 def _place(each: Written) -> str:
