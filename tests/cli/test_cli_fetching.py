@@ -175,3 +175,10 @@ def test_offline_is_told_as_that(pasted, monkeypatch):
     monkeypatch.setattr(_fetching.subprocess, "run", lambda *_, **__: failed)
     with pytest.raises(UsageError, match="offline"):
         _fetching.fetch(_fetching.Release("any", "1.0"))
+
+
+def test_a_place_without_a_file_of_the_traceback_is_told(capsys, pasted, tmp_path):
+    (tmp_path / "other").mkdir()
+    status, finding, err = answer(capsys, pasted, str(tmp_path / "other"))
+    assert (status, finding["verdict"]) == (0, "device-error")
+    assert err == f"samedevice: no file of the failing frames is in {tmp_path / 'other'}\n"

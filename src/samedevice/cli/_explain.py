@@ -96,7 +96,11 @@ def _findings(text: str, evidence: Evidence, language: Language, *, quiet: bool)
     """
     told = _Told(language, quiet)
     places = [_place(each, text, told) for each in evidence.sources]
-    findings = explain_text(text, partial(_origins, static.Sources(places) if places else None))
+    sources = static.Sources(places) if places else None
+    findings = explain_text(text, partial(_origins, sources))
+    if sources is not None and not sources.used and not quiet:
+        said = render(Phrase("explain.not-there", places=", ".join(evidence.sources)), language)
+        print(f"samedevice: {said}", file=sys.stderr)
     if not evidence.download:
         return findings
     from samedevice.cli._fetching import told_releases

@@ -51,7 +51,8 @@ def _script(report: Report) -> str:
 def _gpus(report: Report) -> int:
     """How many GPUs there are at least, by the numbers that the text names."""
     named = [int(each.partition(":")[2]) for each in report.devices if re.fullmatch(r"cuda:\d{1,2}", each)]
-    return max(2, 1 + max(named, default=0), 1 + max(report.ranks, default=0))
+    told = max((each.gpus for each in (report.told, report.beside) if each is not None), default=0)
+    return max(2, told, 1 + max(named, default=0), 1 + max(report.ranks, default=0))
 
 
 def _machine(report: Report) -> str:

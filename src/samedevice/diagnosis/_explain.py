@@ -191,7 +191,8 @@ def _judged(report: Report, origins: Sequence[Written]) -> tuple[Verdict, Phrase
     if not reading.sure and _stands(verdict, weighed):
         if reading.cause != verdict.cause:
             return verdict, None
-        return replace(verdict, guilty=reading.guilty), advice
+        reasons = (*reading.reasons, *verdict.reasons)
+        return replace(verdict, guilty=reading.guilty, reasons=reasons), advice
     named = [*reading.candidates, *(each.rule.name for each in weighed if each.weight >= _HINT)]
     others = tuple(
         Weighed(rule_named(name), 0.0, ()) for name in dict.fromkeys(named) if name != reading.cause

@@ -67,7 +67,7 @@ def _weight_of_a_function(report: Report) -> Reading | None:
             text = ast.unparse(weight)
             reason = Phrase("because.weight-of-a-function", operand=text)
             others = ("module-left-on-other-device", "hard-coded-device")
-            return Reading("tensor-created-on-wrong-device", (reason,), others, guilty=text)
+            return Reading("tensor-created-on-wrong-device", (reason,), others, guilty=text, sure=False)
     return None
 
 

@@ -64,6 +64,8 @@ class Sources:
         """
         self._places = [_place(path) for path in places]
         self._found: dict[str, tuple[ast.Module, ...]] = {}
+        self.used = False
+        """Whether one of the places had a file that was asked for."""
 
     def trees(self, file: str | None) -> tuple[ast.Module, ...]:
         """The trees of a file that a traceback names, those of the named places first."""
@@ -76,6 +78,7 @@ class Sources:
             texts = (place.text(parts) for place in self._places) if parts else ()
             named = [tree for text in texts if text is not None and (tree := parsed_text(text)) is not None]
             self._found[file] = (*named, *_source_here(file))
+            self.used = self.used or bool(named)
         return self._found[file]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes._at_hand import device_at, text_of
-from samedevice.diagnosis.fixes._edit import moved, script_diff, swapped, with_line_after
+from samedevice.diagnosis.fixes._edit import all_swapped, moved, script_diff, with_line_after
 from samedevice.diagnosis.fixes._source import Script, called
 from samedevice.diagnosis.fixes._target import partners
 from samedevice.events import Operand
@@ -155,46 +155,81 @@ def _root(node: ast.expr) -> ast.expr:
     return node
 
 
-def container_fix(failure: Failure, script: Script | None) -> Fix[Phrase] | None:
+def container_fix(failure: Failure, script: Script | None, *, beside: bool = True) -> Fix[Phrase] | None:
     """`nn.ModuleList` or `nn.ModuleDict` around what a module keeps its parts in, where `.to()` does not
-    reach them.
+    reach them; only the words, where the source does not tell which of its attributes that is.
+
+    With `beside`, a list of modules stands beside a dictionary whose keys `nn.ModuleDict` does not take.
     """
     running = failure.event.running
     inside = [at for at, each in enumerate(running) if each.registered]
-    if script is None or not inside or not inside[0]:
+    if not inside or not inside[0]:
         return None
     parent, part = running[inside[0]], running[inside[0] - 1]
-    for home in script.classes_of(parent.kind):
-        assigned = [
-            node
-            for node in ast.walk(home)
-            if isinstance(node, ast.Assign)
-            and isinstance(node.targets[0], ast.Attribute)
-            and (_is_display(node.value) or _is_made_list(node.value))
-        ]
-        kept = [
-            node.value
-            for node in assigned
-            if _makes(script, node.value, part.kind) or _is_filled(script, home, node, part.kind)
-        ] or [
-            node.value for node in assigned if _made_by_calls(node.value) and _is_run(home, node.targets[0])
-        ]
-        if len(kept) != 1:
-            continue
-        name = "nn" if re.search(r"\bnn\.", script.text(home)) else "torch.nn"
-        display = kept[0]
+    for home in script.classes_of(parent.kind) if script is not None else ():
+        kept = _containers(script, home, part.kind) if script is not None else []
+        if (
+            script is not None
+            and kept
+            and (fix := _contained(script, home, kept, parent.kind, beside)) is not None
+        ):
+            return fix
+    return Fix(Phrase("fix.module-list", module=parent.kind, container="ModuleList"), "check", None)
+
+
+def _containers(script: Script, home: ast.ClassDef, kind: str) -> list[ast.expr]:
+    """The plain lists and dictionaries in which a class keeps modules: the one with those of a kind, or else
+    all whose elements it calls.
+    """
+    assigned = [
+        node
+        for node in ast.walk(home)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Attribute)
+        and (_is_display(node.value) or _is_made_list(node.value))
+    ]
+    own = [
+        node.value
+        for node in assigned
+        if _makes(script, node.value, kind) or _is_filled(script, home, node, kind)
+    ]
+    return own or [
+        node.value
+        for node in assigned
+        if (_made_by_calls(node.value) or _is_filled(script, home, node)) and _is_run(home, node.targets[0])
+    ]
+
+
+def _contained(
+    script: Script, home: ast.ClassDef, kept: list[ast.expr], parent: str, beside: bool
+) -> Fix[Phrase] | None:
+    """The change that makes modules of what a class keeps them in."""
+    name = "nn" if re.search(r"\bnn\.", script.text(home)) else "torch.nn"
+    texts: list[tuple[ast.expr, str]] = []
+    kinds = []
+    for display in kept:
+        keyed = isinstance(display, (ast.Dict, ast.DictComp))
         if isinstance(display, (ast.Dict, ast.DictComp)) and not _of_texts(display) and _has_items(display):
-            changed = _registered(script, home, display, f"{name}.ModuleList")
-            diff, kind = script_diff(script, changed) if changed else None, "ModuleList"
+            changed = (
+                _registered(script, home, display, f"{name}.ModuleList")
+                if len(kept) == 1 and beside
+                else None
+            )
+            return None if changed is None else _of_containers(script, changed, ["ModuleList"], parent)
+        kinds.append("ModuleDict" if keyed else "ModuleList")
+        if _is_made_list(display) and isinstance(display, ast.Call):
+            texts.append((display.func, f"{name}.{kinds[-1]}"))
         else:
-            kind = "ModuleDict" if isinstance(display, (ast.Dict, ast.DictComp)) else "ModuleList"
-            if _is_made_list(display) and isinstance(display, ast.Call):
-                diff = script_diff(script, swapped(script, display.func, f"{name}.{kind}"))
-                return Fix(Phrase("fix.module-list", module=parent.kind, container=kind), "safe", diff)
             held = script.text(display) if _has_items(display) else ""
-            diff = script_diff(script, swapped(script, display, f"{name}.{kind}({held})"))
-        return Fix(Phrase("fix.module-list", module=parent.kind, container=kind), "safe", diff)
-    return None
+            texts.append((display, f"{name}.{kinds[-1]}({held})"))
+    return _of_containers(script, all_swapped(script, texts), kinds, parent)
+
+
+def _of_containers(script: Script, changed: str, kinds: list[str], parent: str) -> Fix[Phrase]:
+    containers = ", nn.".join(dict.fromkeys(kinds))
+    return Fix(
+        Phrase("fix.module-list", module=parent, container=containers), "safe", script_diff(script, changed)
+    )
 
 
 def _is_display(node: ast.expr) -> bool:
@@ -214,12 +249,22 @@ def _makes(script: Script, node: ast.AST, kind: str) -> bool:
 
 
 def _made_by_calls(display: ast.expr) -> bool:
-    """Whether a list is filled by calls of whatever was handed in: `[make() for _ in range(3)]`."""
+    """Whether a list or dictionary is filled by calls of what makes its parts: `[make() for _ in ids]`."""
     match display:
-        case ast.ListComp(elt=ast.Call(func=ast.Name())):
+        case ast.ListComp(elt=element) | ast.DictComp(value=element):
+            return _is_made(element)
+        case ast.Call(args=[ast.GeneratorExp(elt=element) | ast.ListComp(elt=element)]):
+            return _is_made(element)
+        case ast.List(elts=[_, *_] as elements) | ast.Dict(values=[_, *_] as elements):
+            return all(map(_is_made, elements))
+    return False
+
+
+def _is_made(element: ast.expr) -> bool:
+    """Whether an expression calls a function of the script, or a method of the object itself."""
+    match element:
+        case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name(id="self"))):
             return True
-        case ast.List(elts=[_, *_] as elements):
-            return all(isinstance(each, ast.Call) and isinstance(each.func, ast.Name) for each in elements)
     return False
 
 
@@ -246,6 +291,10 @@ def _taken_from(target: ast.expr, values: ast.expr, kept: str) -> str | None:
             pairs = list(zip(names, lists, strict=False))
         case ast.Tuple(elts=[_, name]), ast.Call(func=ast.Name(id="enumerate"), args=[of, *_]):
             pairs = [(name, of)]
+        case ast.Tuple(elts=[_, name]), ast.Call(func=ast.Attribute(value=of, attr="items")):
+            pairs = [(name, of)]
+        case _, ast.Call(func=ast.Attribute(value=of, attr="values")):
+            pairs = [(target, of)]
     return next(
         (name.id for name, of in pairs if isinstance(name, ast.Name) and ast.unparse(of) == kept), None
     )
@@ -257,18 +306,22 @@ def _has_items(display: ast.expr) -> bool:
     )
 
 
-def _is_filled(script: Script, home: ast.ClassDef, made: ast.Assign, kind: str) -> bool:
-    """Whether an empty list or dictionary of texts gets such modules, one after the other."""
+def _is_filled(script: Script, home: ast.ClassDef, made: ast.Assign, kind: str | None = None) -> bool:
+    """Whether an empty list or dictionary of texts gets modules of a kind, one after the other, or what calls
+    make.
+    """
     name, display = script.text(made.targets[0]), made.value
     if _has_items(display):
         return False
     for node in ast.walk(home):
         match node:
             case ast.Call(func=ast.Attribute(value=of, attr="append"), args=[given]):
-                if script.text(of) == name and isinstance(display, ast.List) and _makes(script, given, kind):
+                fits = _is_made(given) if kind is None else _makes(script, given, kind)
+                if script.text(of) == name and isinstance(display, ast.List) and fits:
                     return True
             case ast.Assign(targets=[ast.Subscript(value=of)], value=given):
-                if script.text(of) == name and isinstance(display, ast.Dict) and _makes(script, given, kind):
+                fits = _is_made(given) if kind is None else _makes(script, given, kind)
+                if script.text(of) == name and isinstance(display, ast.Dict) and fits:
                     return True
     return False
 

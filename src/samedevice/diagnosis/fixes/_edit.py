@@ -37,6 +37,15 @@ def swapped(script: Script, node: ast.expr | ast.stmt, text: str) -> str:
     return script.source[:start] + text + script.source[end:]
 
 
+def all_swapped(script: Script, texts: Sequence[tuple[ast.expr, str]]) -> str:
+    """The source with other texts in the places of several nodes, none of which is part of another one."""
+    source = script.source
+    spans = sorted(((*_span(source, node), text) for node, text in texts), reverse=True)
+    for start, end, text in spans:
+        source = source[:start] + text + source[end:]
+    return source
+
+
 def moved(script: Script, node: ast.expr, target: str) -> str:
     """The source in which the value of an expression is moved to a device, by `.to(target)`, and to no other
     one before: `x.cuda()` becomes `x.to(target)`.

@@ -729,8 +729,9 @@ def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None
     weight = guilty or next((each for each in failure.weights if each.device == "cpu"), None)
     if weight is None or not any(on_accelerator(each.device) for each in partners(failure, weight)):
         return []
-    kept = container_fix(failure, script) or attached_fix(failure, script, weight)
-    if (kept := kept or grown_fix(failure, script, weight)) is not None:
+    contained = container_fix(failure, script)
+    kept = contained if contained is not None and contained.diff else attached_fix(failure, script, weight)
+    if (kept := kept or grown_fix(failure, script, weight) or contained) is not None:
         return [kept]
     newest, *before = weight.lineage or (None,)
     if any(newest and each.name == newest.name and on_accelerator(each.device) for each in before):
@@ -753,6 +754,12 @@ def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None
     left = [each for each in failure.event.operands if each.device == weight.device]
     sure = target is not None and target.derived and all(each.role or of_weight(each) for each in left)
     return [Fix(Phrase("fix.model-to", device=device), "safe" if sure and diff else "check", diff)]
+
+
+def _plain_container(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+    """What a module keeps in a plain container, made parts of it: replicas get them in no other way."""
+    fix = container_fix(failure, script, beside=False)
+    return [fix] if fix is not None and fix.diff else []
 
 
 def _unwritten(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
@@ -1199,5 +1206,5 @@ _REPAIRS: dict[str, tuple[Repair, ...]] = {
     "optimizer-state-on-other-device": (_ordered, _library),
     "optimizer-built-before-move": (_ordered, _library),
     "metric-state-device": (_metric, _library),
-    "data-parallel-replica-device": (_library,),
+    "data-parallel-replica-device": (_plain_container, _library),
 }

@@ -140,7 +140,8 @@ def streams_apart(told: Told, report: Report) -> Reading | None:
     apart = told.apart(("vision",), ("embedding", "ids", "outputs", "mask"))
     alone = in_parts(told) and told.says(_TEXT_WORKS) and fails(told, report)
     joined = told.says(_MERGES) and fails(told, report)
-    if not (apart or alone or joined):
+    stated = told.apart(("ids",), ("embedding",)) and not (apart or joined)
+    if stated or not (apart or alone or joined):
         return None
     reason = placed_at(told, "vision") if apart else Phrase("because.told-text-works")
     candidates = ("extra-input-on-wrong-device", "block-split-across-devices")
