@@ -65,10 +65,17 @@ def _weight_of_a_function(report: Report) -> Reading | None:
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         if _CONVOLVES.fullmatch(name) and weight is not None and not _of_a_layer(weight):
             text = ast.unparse(weight)
+            # a module's `forward` that calls the function may have handed over what the module keeps
+            above = report.own_frames[: report.own_frames.index(at)] if at in report.own_frames else ()
+            handed = isinstance(weight, ast.Name) and any(_runs_a_module(frame) for frame in above)
             reason = Phrase("because.weight-of-a-function", operand=text)
             others = ("module-left-on-other-device", "hard-coded-device")
-            return Reading("tensor-created-on-wrong-device", (reason,), others, guilty=text, sure=False)
+            return Reading("tensor-created-on-wrong-device", (reason,), others, guilty=text, sure=not handed)
     return None
+
+
+def _runs_a_module(frame: Frame) -> bool:
+    return (frame.function or "").rpartition(".")[2] == "forward"
 
 
 def _all_moved(report: Report) -> Reading | None:

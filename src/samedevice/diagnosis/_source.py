@@ -1,5 +1,6 @@
-"""From the source of the failing function to a cause: which operand its own line put where it is, which one a
-module keeps, and which one that module was handed.
+"""From the source of the failing function to a cause.
+
+Which operand its own line put where it is, which one a module keeps, and which one that module was handed.
 """
 
 from __future__ import annotations
