@@ -14,7 +14,7 @@ from samedevice.cli.commands import Commands
 
 TYPED = (
     "a.txt - SD101 --json -q --quiet -v --lang zh --output-format json --output-file x.json -- -qv --lang=zh "
-    "--nothing"
+    "--sources --download --nothing"
 )
 WORDS = st.lists(st.sampled_from([*TYPED.split(), ""]), max_size=5)
 COMMAND = Commands()["explain"]

@@ -48,4 +48,10 @@ class PlainCommand(TyperCommand):
             if name is None or name in given or not (flag or name in self.texts):
                 return None
             given[name] = True if flag else text
-        return {each.name: each.get_default(ctx) for each in self.params if each.name} | given
+        return {each.name: _default(each, ctx) for each in self.params if each.name} | given
+
+
+def _default(parameter: Any, ctx: Any) -> Any:
+    """What a parameter is that no word gives; nothing given several times is an empty tuple."""
+    value = parameter.get_default(ctx)
+    return () if value is None and getattr(parameter, "multiple", False) else value

@@ -6,20 +6,19 @@ Nothing is unpacked, imported or run.
 from __future__ import annotations
 
 import ast
-import lzma
-import tarfile
-import zipfile
-import zlib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from samedevice.errors import UsageError
 from samedevice.messages import Phrase
 from samedevice.provenance.syntax import tree_of
 from samedevice.static.files import LARGEST, read_text
+
+if TYPE_CHECKING:
+    import zipfile
 
 ARCHIVES = (".whl", ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 """Endings of archives that are read: wheels, and source distributions."""
@@ -32,19 +31,6 @@ _MOST_UNPACKED = 1_000_000_000
 """Bytes of an archive that has to be read through."""
 _LAYOUTS = ("", "src", "python")
 """Where packages stand within a checkout."""
-_UNREADABLE = (
-    OSError,
-    ValueError,
-    KeyError,
-    EOFError,
-    RuntimeError,
-    NotImplementedError,
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    zlib.error,
-    lzma.LZMAError,
-)
-"""What reading an archive of somebody else may raise."""
 
 
 class _Place(Protocol):
@@ -86,16 +72,27 @@ def _place(path: Path) -> _Place:
     if path.is_dir():
         return _Folder(path)
     name = path.name.lower()
+    if name.endswith(".py") and path.is_file():
+        return _File(path.name, read_text(path))
+    if name.endswith(ARCHIVES):
+        return _Archive(_read_archive(path, zipped=name.endswith(_ZIPPED)))
+    raise UsageError(Phrase("usage.no-sources", path=str(path)))
+
+
+def _read_archive(path: Path, *, zipped: bool) -> dict[str, str]:
+    """The Python files of an archive; raises `UsageError` for one that cannot be read, whatever it holds."""
+    import lzma
+    import tarfile
+    import zipfile
+    import zlib
+
+    known = (OSError, ValueError, KeyError, EOFError, RuntimeError, NotImplementedError)
     try:
-        if name.endswith(".py") and path.is_file():
-            return _File(path.name, read_text(path))
-        if name.endswith(ARCHIVES):
-            return _Archive(_zipped(path) if name.endswith(_ZIPPED) else _packed(path))
+        return _zipped(path) if zipped else _packed(path)
     except UsageError:
         raise
-    except _UNREADABLE as error:
+    except (*known, zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError) as error:
         raise UsageError(Phrase("file.unreadable", path=str(path), reason=str(error))) from None
-    raise UsageError(Phrase("usage.no-sources", path=str(path)))
 
 
 class _File:
@@ -159,6 +156,8 @@ def _same_end(own: Sequence[str], parts: Sequence[str]) -> int:
 
 
 def _zipped(path: Path) -> dict[str, str]:
+    import zipfile
+
     with zipfile.ZipFile(path) as archive:
         wanted = [each for each in archive.infolist() if _is_wanted(each.filename, each.file_size)]
         _bounded(path, len(wanted), sum(each.file_size for each in wanted))
@@ -172,6 +171,8 @@ def _of_zip(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
 
 def _packed(path: Path) -> dict[str, str]:
     """The files of a tar archive, which is read through once."""
+    import tarfile
+
     found: list[tuple[str, bytes]] = []
     through = text = 0
     with tarfile.open(path) as archive:
