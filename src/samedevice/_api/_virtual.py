@@ -7,7 +7,6 @@ import inspect
 import os
 from collections.abc import Callable, Sequence
 from html import escape
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 
@@ -18,7 +17,7 @@ from samedevice.guards import findings_of
 from samedevice.machines import parse_machine
 from samedevice.messages import SOURCE, Language
 from samedevice.report import Findings, finding_text, render, shown_findings
-from samedevice.static import Sources, written_origins
+from samedevice.static import Sources, expanded, written_origins
 
 if TYPE_CHECKING:
     from samedevice.machines import Machine
@@ -178,20 +177,13 @@ def explain(
     for one that cannot be read.
     """
     named = (sources,) if isinstance(sources, (str, os.PathLike)) else sources
-    read = Sources([_expanded(each) for each in named])
+    read = Sources(map(expanded, named))
 
     def source(frames: Sequence[Printed], shown: Sequence[str]) -> tuple[Written, ...]:
         return written_origins(frames, shown, read)
 
     found = explain_text(error, source) if isinstance(error, str) else findings_of(error)
     return shown_findings(found, language)
-
-
-def _expanded(place: str | os.PathLike[str]) -> Path:
-    try:
-        return Path(place).expanduser()
-    except RuntimeError:  # `~` of somebody who is not here
-        return Path(place)
 
 
 def monitor(

@@ -36,6 +36,12 @@ def print_answer(show: Callable[[TextIO], object]) -> None:
         sys.stdout.flush()
 
 
+def cache_folder(name: str) -> Path:
+    """The folder of that name among what samedevice keeps for the user."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "samedevice" / name
+
+
 def write_file(path: Path, text: str) -> None:
     """Write a file that the command line named.
 

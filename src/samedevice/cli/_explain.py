@@ -94,8 +94,8 @@ def _findings(text: str, evidence: Evidence, language: Language, *, quiet: bool)
 
     A release that the text names and that cannot be had is told; one that the command line names is an error.
     """
-    told = _Told(language, quiet)
-    places = [_place(each, text, told) for each in evidence.sources]
+    downloads = _Downloads(language, quiet)
+    places = [_place(each, text, downloads) for each in evidence.sources]
     sources = static.Sources(places) if places else None
     findings = explain_text(text, partial(_origins, sources))
     if sources is not None and not sources.used and not quiet:
@@ -108,20 +108,20 @@ def _findings(text: str, evidence: Evidence, language: Language, *, quiet: bool)
     found = []
     for release in told_releases(text, findings):
         try:
-            found.append(told.fetched(release, text))
+            found.append(downloads.get(release, text))
         except UsageError as error:
             print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
     return explain_text(text, partial(_origins, static.Sources([*places, *found]))) if found else findings
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """Says on standard error what is downloaded."""
+class _Downloads:
+    """Gets wheels, and says so on standard error."""
 
     language: Language
     quiet: bool
 
-    def fetched(self, release: Release, text: str) -> Path:
+    def get(self, release: Release, text: str) -> Path:
         """The wheel of a release; raises `UsageError` where it cannot be had."""
         from samedevice.cli._fetching import fetch
 
@@ -131,17 +131,14 @@ class _Told:
         return fetch(release, text)
 
 
-def _place(written: str, text: str, told: _Told) -> Path:
+def _place(written: str, text: str, downloads: _Downloads) -> Path:
     """A folder, an archive, a file, or the wheel of a release."""
-    try:
-        path = Path(written).expanduser()
-    except RuntimeError:  # `~` of somebody who is not here
-        path = Path(written)
+    path = static.expanded(written)
     if not path.exists():
         from samedevice.cli._fetching import asked_release
 
         if (release := asked_release(written)) is not None:
-            return told.fetched(release, text)
+            return downloads.get(release, text)
         raise UsageError(Phrase("usage.no-sources", path=written))
     return path
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import re
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from samedevice.cli._answering import cache_folder
 from samedevice.errors import UsageError
 from samedevice.findings import Finding
 from samedevice.messages import Phrase
@@ -107,7 +107,7 @@ def fetch(release: Release, text: str = "") -> Path:
     Raises:
         UsageError: pip is not there, or finds no wheel.
     """
-    folder = _cache() / f"{release.name}-{release.version or 'newest'}"
+    folder = cache_folder("releases") / f"{release.name}-{release.version or 'newest'}"
     if release.version is not None and (kept := _newest(folder)) is not None:
         return kept
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
@@ -147,8 +147,3 @@ def _for_other_pythons(text: str) -> Iterator[list[str]]:
 def _newest(folder: Path) -> Path | None:
     wheels = sorted(folder.glob("*.whl"), key=lambda each: each.stat().st_mtime)
     return wheels[-1] if wheels else None
-
-
-def _cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "samedevice" / "releases"

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from samedevice.cli._answering import answered, write_file
+from samedevice.cli._answering import answered, cache_folder, write_file
 from samedevice.errors import UsageError
 from samedevice.machines import parse_machine
 from samedevice.messages import Language, Phrase, language_of
@@ -188,8 +188,7 @@ def _environment() -> dict[str, str]:
 
 
 def _cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "samedevice" / "sweep"
+    return cache_folder("sweep")
 
 
 def _write_files(options: Options, swept: Swept, compared: Compared | None) -> None:

@@ -103,11 +103,10 @@ _PLACED = Pattern(r"device_map|\.parameters\(\)\)?\.device|accelerat|DataParalle
 
 
 def _is_moved(node: ast.expr) -> bool:
+    """Whether an argument is moved where it is handed over, to a device that stands first."""
     match node:
-        case ast.Call(func=ast.Attribute(attr="to"), args=[target]):
-            return _TYPES.search(ast.unparse(target)) is None
-        case ast.Call(func=ast.Attribute(attr="cuda")):
-            return True
+        case ast.Call(func=ast.Attribute(attr="cuda")) | ast.Call(args=[_]):
+            return _is_move(node)
     return False
 
 

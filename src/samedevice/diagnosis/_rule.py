@@ -54,7 +54,8 @@ _INPUTS = ("mat1", "self", "input")
 _WRITTEN_OUT = Pattern(r"\b\w{0,8}(?:matmul|mm|einsum)\(|\S @ \S")
 _OF_TORCH = Pattern(r"torch[/\\]nn[/\\](?:functional|modules[/\\]\w+)\.py$")
 """Where torch writes a layer's own operator; the line tells of nobody's tensors."""
-_OF_LAYER = Pattern(r"torch[/\\]nn[/\\]modules[/\\](?!module\b|container\b)\w+\.py$")
+OF_LAYER = Pattern(r"torch[/\\]nn[/\\]modules[/\\](?!module\b|container\b)\w+\.py$")
+"""Where a layer of torch applies its weight; no container, and not what calls it."""
 _LONGEST_SHOWN = 80
 Look = Callable[[Report], Phrase | None]
 """Something about a paste, and why it counts."""
@@ -407,7 +408,7 @@ def in_a_layer() -> Look:
     """The paste shows one of torch's layers that ran: its weight is its own."""
 
     def look(report: Report) -> Phrase | None:
-        ran = any(_OF_LAYER.search(frame.file or "") for frame in report.frames)
+        ran = any(OF_LAYER.search(frame.file or "") for frame in report.frames)
         return Phrase("because.message", kind=report.kind) if ran else None
 
     return look
@@ -417,8 +418,8 @@ def fails_in_a_layer() -> Look:
     """The failing statement called one of torch's layers, and no loss: it is that layer's input or weight."""
 
     def look(report: Report) -> Phrase | None:
-        below = report.frames[report.frames.index(report.at) + 1 :] if report.at is not None else ()
-        ran = any(_OF_LAYER.search(file) and not file.endswith("loss.py") for file in map(_file_of, below))
+        files = map(_file_of, report.below)
+        ran = any(OF_LAYER.search(file) and not file.endswith("loss.py") for file in files)
         return Phrase("because.message", kind=report.kind) if ran else None
 
     return look
@@ -430,13 +431,12 @@ def hooked_layer() -> Look:
     def look(report: Report) -> Phrase | None:
         if report.at is None:
             return None
-        position = report.frames.index(report.at)
-        above, below = report.frames[:position], report.frames[position + 1 :]
+        above = report.frames[: report.frames.index(report.at)]
         own = [number for number, frame in enumerate(above) if not frame.plumbing]
         called = above[own[-1] + 1 :] if own else above
         reads = _OWN_WEIGHT.search(report.at.code) is not None
-        layer = any(_OF_LAYER.search(_file_of(frame)) for frame in below)
-        if (layer and any(map(_is_hook, below))) or (reads and any(map(_is_hook, called))):
+        layer = any(OF_LAYER.search(_file_of(frame)) for frame in report.below)
+        if (layer and any(map(_is_hook, report.below))) or (reads and any(map(_is_hook, called))):
             return Phrase("because.hooked-layer")
         return None
 

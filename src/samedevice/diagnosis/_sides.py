@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from samedevice.diagnosis._rule import device_pattern
+from samedevice.diagnosis._rule import OF_LAYER, device_pattern
 from samedevice.diagnosis.paste import Pattern, Report
 from samedevice.events import Written
-from samedevice.provenance.syntax import parsed
+from samedevice.provenance.syntax import parsed, parts_of
 from samedevice.provenance.written import written
 
 PAIR = 2
@@ -22,7 +22,6 @@ _SECOND = ("mat2", "other", "batch2", "vec", "weight")
 _APPLIES = Pattern(r"linear|conv(?:_transpose)?[123]d")
 """Functions that apply a weight, which is their second argument."""
 _LIBRARIES = frozenset(("torch", "F"))
-_OF_LAYER = Pattern(r"torch[/\\]nn[/\\]modules[/\\](?!module\b|container\b)\w+\.py$")
 
 
 def handed_beside_kept(origins: Sequence[Written]) -> Written | None:
@@ -67,8 +66,7 @@ def _only_input(report: Report, origins: Sequence[Written]) -> Written | None:
 
 def _fails_below(report: Report) -> bool:
     """Whether a layer that the statement calls failed, and not what the statement writes out."""
-    below = report.frames[report.frames.index(report.at) + 1 :] if report.at is not None else ()
-    return any(_OF_LAYER.search(frame.file or "") for frame in below)
+    return any(OF_LAYER.search(frame.file or "") for frame in report.below)
 
 
 def _of_product(code: str, origins: Sequence[Written]) -> tuple[Written, Written] | None:
@@ -99,7 +97,8 @@ def _sides_of(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
 
 
 def _within(part: ast.expr, origins: Sequence[Written]) -> Written | None:
-    names = {ast.unparse(each) for each in ast.walk(part) if isinstance(each, ast.expr)}
+    """The operand that stands in a part of the statement; None where several do."""
+    names = parts_of(part)
     found = [each for each in origins if each.name in names]
     return found[0] if len(found) == 1 else None
 
@@ -113,9 +112,7 @@ def _placed_by_name(report: Report, origins: Sequence[Written], code: str) -> Wr
         found = written(call, op, sorted(names, key=lambda name: name != "self"), _LIBRARIES)
         parts = [found[name] for name, device in report.operands if device == "cpu" and name in found]
         if len(found) == len(names) and len(parts) == 1:
-            within = {ast.unparse(node) for node in ast.walk(parts[0]) if isinstance(node, ast.expr)}
-            placed = [each for each in origins if each.name in within]
-            return placed[0] if len(placed) == 1 else None
+            return _within(parts[0], origins)
     return None
 
 

@@ -8,7 +8,7 @@ from samedevice.diagnosis._rule import device_pattern
 from samedevice.diagnosis.paste import Pattern, Report
 from samedevice.diagnosis.story import Reading
 from samedevice.messages import Phrase
-from samedevice.provenance.syntax import parsed
+from samedevice.provenance.syntax import parsed, parts_of
 
 
 def put_back(report: Report) -> Reading | None:
@@ -20,7 +20,7 @@ def put_back(report: Report) -> Reading | None:
             base = target.value if isinstance(target, ast.Subscript) else target
             calls = [each for each in ast.walk(value) if isinstance(each, ast.Call)]
             own = ast.unparse(base)
-            read = own in {ast.unparse(each) for each in ast.walk(value) if isinstance(each, ast.expr)}
+            read = own in parts_of(value)
             names = {each.func.attr for each in calls if isinstance(each.func, ast.Attribute)}
             kept = own.startswith("self.") and (read or target is not base)
             if kept and names & _SELECTS_OR_JOINS:

@@ -79,6 +79,11 @@ def given_by_name(call: ast.Call, name: str) -> ast.expr | None:
     return next((each.value for each in call.keywords if each.arg == name), None)
 
 
+def parts_of(expression: ast.AST) -> frozenset[str]:
+    """An expression and all that it is made of, as Python writes them."""
+    return frozenset(ast.unparse(each) for each in ast.walk(expression) if isinstance(each, ast.expr))
+
+
 def names_called(nodes: Iterable[ast.AST]) -> frozenset[str]:
     """The names of the functions and methods that the calls among nodes call."""
     return frozenset(

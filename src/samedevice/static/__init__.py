@@ -12,7 +12,7 @@ from samedevice.parts import on_demand
 if TYPE_CHECKING:
     from samedevice.static.arguments import given_options
     from samedevice.static.documents import Document, line_of, read_document, read_documents
-    from samedevice.static.files import read_text
+    from samedevice.static.files import expanded, read_text
     from samedevice.static.interpreter import facts_of
     from samedevice.static.origins import Printed, written_origins
     from samedevice.static.sources import Sources
@@ -47,6 +47,7 @@ __all__ = [
     "Start",
     "Table",
     "Text",
+    "expanded",
     "facts_of",
     "given_options",
     "line_of",
@@ -66,7 +67,7 @@ __getattr__, __dir__ = on_demand(
             "read_document",
             "read_documents",
         ),
-        "files": ("read_text",),
+        "files": ("expanded", "read_text"),
         "interpreter": ("facts_of",),
         "origins": ("written_origins",),
         "sources": ("Sources",),

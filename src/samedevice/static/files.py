@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from samedevice.errors import UsageError
@@ -9,6 +10,14 @@ from samedevice.messages import Phrase
 
 LARGEST = 2_000_000
 """Bytes; scripts and configurations are far smaller."""
+
+
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """A path that somebody wrote, with the folder that `~` is; as written, where nobody has that one."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
 
 
 def read_text(path: Path) -> str:

@@ -166,15 +166,15 @@ def container_fix(failure: Failure, script: Script | None, *, beside: bool = Tru
     if not inside or not inside[0]:
         return None
     parent, part = running[inside[0]], running[inside[0] - 1]
-    for home in script.classes_of(parent.kind) if script is not None else ():
-        kept = _containers(script, home, part.kind) if script is not None else []
-        if (
-            script is not None
-            and kept
-            and (fix := _contained(script, home, kept, parent.kind, beside)) is not None
-        ):
-            return fix
-    return Fix(Phrase("fix.module-list", module=parent.kind, container="ModuleList"), "check", None)
+    words = Fix(Phrase("fix.module-list", module=parent.kind, container="ModuleList"), "check", None)
+    if script is None:
+        return words
+    changes = (
+        _contained(script, home, kept, parent.kind, beside)
+        for home in script.classes_of(parent.kind)
+        if (kept := _containers(script, home, part.kind))
+    )
+    return next((each for each in changes if each is not None), words)
 
 
 def _containers(script: Script, home: ast.ClassDef, kind: str) -> list[ast.expr]:

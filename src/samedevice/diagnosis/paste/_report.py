@@ -106,12 +106,15 @@ class Report:
         return self.own_frames[-1] if self.own_frames else (self.frames[-1] if self.frames else None)
 
     @cached_property
+    def below(self) -> tuple[Frame, ...]:
+        """The frames of what the failing statement called: torch, mostly."""
+        return () if self.at is None else self.frames[self.frames.index(self.at) + 1 :]
+
+    @cached_property
     def statement(self) -> str:
         """Source of the failing statement and of what it called."""
-        if self.at is None:
-            return ""
-        position = self.frames.index(self.at)
-        return "\n".join(frame.code for frame in self.frames[position:] if frame.code)
+        frames = () if self.at is None else (self.at, *self.below)
+        return "\n".join(frame.code for frame in frames if frame.code)
 
     @cached_property
     def code(self) -> str:

@@ -56,7 +56,7 @@ from samedevice.diagnosis.paste import Report
 from samedevice.events import Operand, on_accelerator
 from samedevice.messages import Phrase
 from samedevice.provenance.flow import filled_in_file
-from samedevice.provenance.syntax import parsed
+from samedevice.provenance.syntax import parsed, parts_of
 
 
 def _state_on_gpu(report: Report) -> Phrase | None:
@@ -151,8 +151,7 @@ def _put_back(failure: Failure, state: Operand) -> bool:
     match parsed(failure.code):
         case ast.Module(body=[ast.Assign(targets=[ast.Attribute() as target], value=value), *_]):
             own = ast.unparse(target)
-            parts = {ast.unparse(each) for each in ast.walk(value) if isinstance(each, ast.expr)}
-            return own in parts and failure.written(state) == own
+            return own in parts_of(value) and failure.written(state) == own
     return False
 
 
