@@ -186,3 +186,25 @@ def test_the_words_that_a_row_is_looked_for_by_leave_nothing_out():
         for words, pattern in rows:
             if not any(word in small for word in words):
                 assert pattern.search(text) is None, (words, text)
+
+
+@pytest.mark.parametrize(
+    ("message", "cure"),
+    [
+        ("ModuleNotFoundError: No module named 'peft'", "python -m pip install peft"),
+        ("ModuleNotFoundError: No module named 'cv2'", "python -m pip install opencv-python"),
+        ("ModuleNotFoundError: No module named 'peft.tuners.vera'", "the installed peft has no peft.tuners.vera"),
+        ("ImportError: cannot import name 'Gemma' from 'peft' (/x/peft.py)", "the installed peft has no Gemma"),
+        (
+            "ImportError: cannot import name 'A' from partially initialized module 'utils' "
+            "(most likely due to a circular import) (/x/utils.py)",
+            "two files import each other",
+        ),
+        ("ImportError: libcudart.so.11.0: cannot open shared object file", "for this Python, torch and CUDA"),
+    ],
+)
+def test_what_is_missing_is_named(message, cure):
+    said = only(message).cure
+    assert said is not None
+    assert cure in render(said)
+    assert render(said, "zh") != render(said)

@@ -51,6 +51,24 @@ _TOPICS = {
     "agreement": ("rules.not-a-device-error.topic-agreement", "rules.not-a-device-error.cure-agreement"),
 }
 """For each topic its name and what to do."""
+_MISSING_MODULE = Pattern(r"No module named '?(?P<module>[A-Za-z_][\w.]{0,80})")
+_MISSING_NAME = Pattern(
+    r"cannot import name '(?P<name>\w{1,80})' from (?P<partial>partially initialized module )?'(?P<module>[A-Za-z_][\w.]{0,80})'"
+)
+_CIRCULAR = "circular import"
+_DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python",
+    "dotenv": "python-dotenv",
+    "flash_attn": "flash-attn --no-build-isolation",
+    "git": "GitPython",
+    "hydra": "hydra-core",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "PyYAML",
+}
+"""What is to be installed, by the name that is imported, where PyPI has the package under another name."""
 _FOR_A_GPU = re.compile(r"\b(?:GPU|CUDA|NCCL)\b", re.IGNORECASE)
 """Of what does not load: that it is a build for GPUs, which may also be a fault of the machine."""
 _AFTER_EFFECTS = frozenset(
@@ -167,9 +185,29 @@ def cure_elsewhere(report: Report) -> Phrase:
         return Phrase("rules.not-a-device-error.cure-memory-others", others=Bytes(others))
     if asked and reserved > 2 * asked and reserved * _UNUSED_SHARE > total:
         return Phrase("rules.not-a-device-error.cure-memory-fragmented", reserved=Bytes(reserved))
+    if report.topic == "import" and (cure := _cure_of_import(report.message or "")) is not None:
+        return cure
     if report.topic == "shape" and _IN_A_REPLICA.search(report.words):
         return Phrase("rules.not-a-device-error.cure-shape-in-a-replica")
     return Phrase(_TOPICS[report.topic][1] if report.topic in _TOPICS else "rules.not-a-device-error.cure")
+
+
+def _cure_of_import(message: str) -> Phrase | None:
+    """What to do about a package, a part of one or a name that Python does not find; None for another reason."""
+    if (found := _MISSING_NAME.search(message)) is not None:
+        package = found["module"].partition(".")[0]
+        if found["partial"] or _CIRCULAR in message:
+            return Phrase("rules.not-a-device-error.cure-import-circular", module=found["module"])
+        return Phrase("rules.not-a-device-error.cure-import-part", part=found["name"], package=package)
+    if (found := _MISSING_MODULE.search(message)) is None:
+        return None
+    module = found["module"].rstrip(".")
+    package, _, part = module.partition(".")
+    if part:
+        return Phrase("rules.not-a-device-error.cure-import-part", part=module, package=package)
+    if (known := _DISTRIBUTIONS.get(package)) is not None:
+        return Phrase("rules.not-a-device-error.cure-import-known", package=known)
+    return Phrase("rules.not-a-device-error.cure-import-missing", module=module)
 
 
 def memory_notes(amounts: Mapping[str, int]) -> list[Phrase]:

@@ -177,6 +177,22 @@ RULE = Rule(
             "en": "install the package for this Python, torch and CUDA",
             "zh": "为当前的 Python、torch 和 CUDA 安装对应的包",
         },
+        "cure-import-missing": {
+            "en": "install the package that {module} is of into the Python that runs the script (mostly it has the same name: python -m pip install {module}); if {module} is a file of your own, start in its folder or put that folder into PYTHONPATH",
+            "zh": "把提供 {module} 的包装进运行脚本的那个 Python（包名多半相同：python -m pip install {module}）；如果 {module} 是自己的文件，就在它所在的目录启动，或把该目录加入 PYTHONPATH",
+        },
+        "cure-import-known": {
+            "en": "install it into the Python that runs the script: python -m pip install {package}",
+            "zh": "把它装进运行脚本的那个 Python：python -m pip install {package}",
+        },
+        "cure-import-part": {
+            "en": "the installed {package} has no {part}: it is another version than the code was written for (python -m pip show {package} tells which), or a file of your own has the name {package}",
+            "zh": "已安装的 {package} 里没有 {part}：版本与代码所针对的不同（用 python -m pip show {package} 查看），或者自己的某个文件也叫 {package}",
+        },
+        "cure-import-circular": {
+            "en": "{module} is imported while it is still being imported: two files import each other, or a file of your own has the name of a package; rename it, or import inside the function",
+            "zh": "{module} 还没导入完就又被导入：两个文件互相导入，或自己的文件与某个包同名；改名，或把 import 放进函数里",
+        },
         "cure-network": {"en": "check address, port and access", "zh": "检查地址、端口和访问权限"},
         "cure-files": {"en": "check that the file is there and whole", "zh": "检查文件是否存在且完整"},
         "cure-process": {
