@@ -116,6 +116,12 @@ class Decision:
     """Whether the program said `cuda` and no number. What a tensor or a module says of itself always has one,
     so somebody wrote the word.
     """
+    taken: Decision | None = None
+    """Why the tensor was where it was whose `.device` was given here, whoever asked it, and when; None where
+    the device is from no tensor that was asked.
+    """
+    device_at: Place | None = None
+    """The line that made the device object which was given here: `torch.device("cuda:1")`."""
 
 
 @dataclass(frozen=True, slots=True)

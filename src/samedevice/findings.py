@@ -112,8 +112,11 @@ class Finding(Generic[Text_co]):
             _null_unknown(place)
         for operand in document["operands"]:
             for step in operand["lineage"]:
-                _null_unknown(step["at"])
-                _null_unknown(step["user_at"])
+                each: Any = step
+                while each is not None:
+                    for name in ("at", "user_at", "device_at"):
+                        _null_unknown(each[name])
+                    each = each["taken"]
             if not operand["dtype"]:
                 operand["shape"] = operand["dtype"] = None
         return document

@@ -580,7 +580,7 @@ def _lineage(operand: Operand, file: str | None, running: str | None) -> list[Va
         if newest.kind == "placed" and newest.name is not None:
             name = _by_self(newest.name, running)
             return [Phrase("follows", place=place, name=name, origin=origin)]
-        return [Phrase("follows-unnamed", place=place, origin=origin)]
+        return [Phrase("follows-unnamed", place=place, origin=origin), *_device_from(newest, told, running)]
     facts: list[Value] = [decision_phrase(newest, file, running)]
     if (
         newest.kind in ("moved", "hook")
@@ -588,7 +588,24 @@ def _lineage(operand: Operand, file: str | None, running: str | None) -> list[Va
         and not same_line(operand.made, newest.at)
     ):
         facts.append(Phrase("made", place=_shown(operand.made, file)))
-    return facts
+    return [facts[0], *_device_from(newest, file, running), *facts[1:]]
+
+
+def _device_from(step: Decision, file: str | None, running: str | None) -> list[Value]:
+    """Where the device comes from that a line was given, where it does not name a tensor itself."""
+    if step.source not in ("argument", "computed") and step.said not in ("self", "cls"):
+        return []
+    first = step
+    while first.taken is not None:
+        first = first.taken
+    if first is not step and first.device == step.device and first.kind != "outside":
+        origin = decision_phrase(first, file, running)
+        if first.kind == "placed" and first.name is not None:
+            return [Phrase("taken-named", name=_by_self(first.name, running), origin=origin)]
+        return [Phrase("taken", origin=origin)]
+    if first is step and step.device_at is not None and not same_line(step.device_at, step.at):
+        return [Phrase("device-made", place=_shown(step.device_at, file))]
+    return []
 
 
 def decision_phrase(step: Decision, file: str | None = None, running: str | None = None) -> Phrase:

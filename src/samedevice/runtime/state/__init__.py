@@ -10,6 +10,7 @@ from samedevice.runtime.state.allocator_statistics import allocator_stats
 from samedevice.runtime.state.arenas import PoolId
 from samedevice.runtime.state.caching_allocator import Booking, CachingAllocator
 from samedevice.runtime.state.call import Call, Geometry, has_geometry
+from samedevice.runtime.state.asked_devices import note_made, taken_from, taking, told_device
 from samedevice.runtime.state.calling_code import asker, caller
 from samedevice.runtime.state.decision import KEPT_BY_RESULTS, Decision, shortened, without_number
 from samedevice.runtime.state.element_types import type_name
@@ -116,6 +117,7 @@ __all__ = [
     "is_carrier",
     "is_virtual",
     "memory_of",
+    "note_made",
     "of_parts",
     "operator",
     "over",
@@ -134,7 +136,10 @@ __all__ = [
     "shortened",
     "storage_of",
     "tensors_in",
+    "taken_from",
+    "taking",
     "this_thread",
+    "told_device",
     "trace_of",
     "type_name",
     "use_on_stream",

@@ -24,6 +24,7 @@ from samedevice.provenance import Site
 KEPT_BY_RESULTS = frozenset(("placed", "hook"))
 """Kinds of decisions of a first operand that no weight's takes the place of."""
 _order = count(1).__next__
+_LONGEST_ROW = 8
 
 
 def without_number(asked: torch.device | None) -> bool:
@@ -34,7 +35,19 @@ def without_number(asked: torch.device | None) -> bool:
 class Decision:
     """One decision; `earlier` is the one that it took the place of."""
 
-    __slots__ = ("by_user", "device", "earlier", "how", "module", "order", "site", "without_index")
+    __slots__ = (
+        "__weakref__",
+        "by_user",
+        "device",
+        "earlier",
+        "how",
+        "module",
+        "order",
+        "site",
+        "taken",
+        "told",
+        "without_index",
+    )
 
     def __init__(
         self,
@@ -58,11 +71,23 @@ class Decision:
         """Tells what was decided first."""
         self.without_index = False
         """Whether the program said `cuda`, the current GPU, without a number."""
+        self.told: torch.device | None = None
+        """The object that tells a program the device; see Note [Asked devices]."""
+        self.taken: Decision | Site | None = None
+        """Whose device it took: that of a tensor that the program had asked, or one that a line made."""
+
+    def take(self, taken: Decision | Site | None) -> None:
+        """Remember whose device it took; of a long row of those that took it from one another the first ones."""
+        each, row = taken, 0
+        while isinstance(each, Decision) and row < _LONGEST_ROW:
+            each, row = each.taken, row + 1
+        self.taken = taken.taken if isinstance(taken, Decision) and row == _LONGEST_ROW else taken
 
     def _followed(self, earlier: Decision | None) -> Decision:
         """The same decision in another chain."""
         copied = Decision(self.how, self.device, self.site, earlier, self.by_user)
         copied.module, copied.order, copied.without_index = self.module, self.order, self.without_index
+        copied.taken = self.taken
         return copied
 
 

@@ -69,6 +69,8 @@ class _ThisThread(threading.local):
     """Where the last operator of this thread ran."""
     decision: Decision | None = None
     """What results of the running operator inherit; see Note [Decisions]."""
+    taken: Decision | Site | None = None
+    """Whose device the running factory or move was given; see Note [Asked devices]."""
     to_meta = False
     """True while a script's own `.to("meta")` runs: C++ code that copies a carrier's options says
     `device=meta` too.

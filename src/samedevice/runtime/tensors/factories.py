@@ -19,6 +19,7 @@ import torch
 import torch.utils._device
 import torch.utils.dlpack
 
+from samedevice.provenance import Site
 from samedevice.runtime.patching import Constant, Entry, Patch, Row
 from samedevice.runtime.state import (
     CPU,
@@ -26,12 +27,17 @@ from samedevice.runtime.state import (
     TorchDevice,
     aten,
     current_machine,
+    entered,
     is_virtual,
     memory_of,
+    note_made,
+    taken_from,
+    taking,
     this_thread,
     without_number,
 )
 from samedevice.runtime.tensors.dlpack import Capsule
+from samedevice.runtime.tracking import Tracker
 
 torch.utils._device._device_constructors()  # Note [Real factories first]
 
@@ -56,6 +62,10 @@ _OF_PARTS = {
 }
 
 
+def _site() -> Site | None:
+    return current_machine().part(Tracker).site() if entered() and not this_thread.raw else None
+
+
 class _DeviceType(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, TorchDevice)
@@ -77,8 +87,9 @@ class _DeviceType(type):
             and len(args) <= 1
             and "index" not in kwargs
         ):
-            return TorchDevice("cuda", first)
-        return TorchDevice(*args, **kwargs)
+            return note_made(TorchDevice("cuda", first), _site())
+        made = TorchDevice(*args, **kwargs)
+        return note_made(made, taken_from(first) or _site())
 
 
 class _Device(metaclass=_DeviceType):
@@ -105,6 +116,8 @@ def _with_integers(original: Callable[..., Any], *, by_default: bool = False) ->
                 kwargs["device"] = current_machine().device(device)
             if isinstance(kwargs.get("out"), torch.Tensor) and is_virtual(kwargs["out"]):
                 _check_out(kwargs)
+            with taking(device):
+                return original(*args, **kwargs)
         elif by_default and current_machine().type_on_gpu:
             _place_by_type(args, kwargs)
         return original(*args, **kwargs)
@@ -215,7 +228,8 @@ def _from_data(original: Callable[..., Any]) -> Callable[..., Any]:
             data = _numbers(data, scalars)
             if scalars and kwargs.get("dtype") is None and not args:
                 kwargs["dtype"] = functools.reduce(torch.promote_types, scalars)
-        made = original(data, *args, **kwargs)
+        with taking(device):
+            made = original(data, *args, **kwargs)
         record = memory_of(made) if unnumbered and made is not data else None
         if record is not None and record.decision is not None:
             record.decision.without_index = True
@@ -244,7 +258,7 @@ def _as_tensor(original: Callable[..., Any]) -> Callable[..., Any]:
         ):
             return inner(data, *args, **kwargs)
         device = kwargs.get("device")
-        wanted = device if _without_number(device) else _wanted(data, device)
+        wanted = _wanted(data, None) if device is None else device
         return data.to(device=wanted, dtype=kwargs.get("dtype"))
 
     return factory

@@ -32,6 +32,7 @@ from samedevice.runtime.state import (
     current_machine,
     is_virtual,
     memory_of,
+    note_made,
     over,
     plain,
     raw_data_ptr,
@@ -39,7 +40,10 @@ from samedevice.runtime.state import (
     raw_is_meta,
     record_of_parts,
     storage_of,
+    taken_from,
+    taking,
     this_thread,
+    told_device,
     use_on_stream,
     value_of,
 )
@@ -66,6 +70,9 @@ def seen_device(tensor: torch.Tensor) -> torch.device:
             with torch._C.DisableTorchFunctionSubclass():
                 record = storage_of(tensor)._sd
         if isinstance(record, Memory):
+            decision = record.decision
+            if decision is not None and decision.device is record.device:
+                return decision.told or told_device(decision)
             return record.device
         if hasattr(tensor, "__tensor_flatten__"):  # a wrapper, such as a DTensor, is where its parts are
             parts = [getattr(tensor, name, None) for name in tensor.__tensor_flatten__()[0]]
@@ -143,9 +150,10 @@ def move(
     memory_format: Any = None,
     non_blocking: bool = False,
     written: torch.device | None = None,
+    given: object = None,
 ) -> torch.Tensor:
-    """`Tensor.to` on a virtual machine; `device` is normalized already, and `written` is what the program
-    says.
+    """`Tensor.to` on a virtual machine; `device` is normalized already, `written` is what the program says,
+    and `given` the very object that it gives.
     """
     home = seen_device(tensor)
     target = home if device is None else device
@@ -160,11 +168,12 @@ def move(
         )
     ):
         return tensor
-    if target != home and tensor.requires_grad and torch.is_grad_enabled():
-        apply: Any = _Transfer.apply  # untyped in torch
-        moved: torch.Tensor = apply(tensor, written or target, dtype, memory_format, non_blocking)
-        return moved
-    return _copied(tensor, written or target, dtype, memory_format, non_blocking=non_blocking)
+    with taking(given):
+        if target != home and tensor.requires_grad and torch.is_grad_enabled():
+            apply: Any = _Transfer.apply  # untyped in torch
+            moved: torch.Tensor = apply(tensor, written or target, dtype, memory_format, non_blocking)
+            return moved
+        return _copied(tensor, written or target, dtype, memory_format, non_blocking=non_blocking)
 
 
 def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -177,13 +186,15 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         if len(args) > 2:
             copy = args[2]
         waits_not = args[1] if len(args) > 1 else kwargs.get("non_blocking", False)
+        device = seen_device(other)
         return move(
             self,
-            seen_device(other),
+            device,
             other.dtype,
             copy=copy,
             memory_format=kwargs.get("memory_format"),
             non_blocking=waits_not,
+            given=device,
         )
     state = current_machine()
     positional = list(args)
@@ -204,6 +215,7 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         memory_format=memory_format,
         non_blocking=waits_not,
         written=device,
+        given=kwargs.get("device", positional[0] if positional else None),
     )
 
 
@@ -213,7 +225,7 @@ def _cuda(
     target = current_machine().device(device)
     if target.type != "cuda":
         raise RuntimeError("Invalid device, must be cuda device")
-    return move(self, target, memory_format=memory_format, non_blocking=non_blocking)
+    return move(self, target, memory_format=memory_format, non_blocking=non_blocking, given=device)
 
 
 def _cpu(self: torch.Tensor, memory_format: Any = None) -> torch.Tensor:
@@ -583,7 +595,10 @@ def _parse_to_on_machine(*args: Any, **kwargs: Any) -> Any:
         args = (state.device(args[0]), *args[1:])
     if isinstance(kwargs.get("device"), int):
         kwargs["device"] = state.device(kwargs["device"])
-    return _parse_to(*args, **kwargs)
+    parsed = _parse_to(*args, **kwargs)
+    if parsed[0] is not None:  # an object of its own, which goes on to each parameter
+        note_made(parsed[0], taken_from(kwargs.get("device", args[0] if args else None)))
+    return parsed
 
 
 def _recorder() -> Recorder:

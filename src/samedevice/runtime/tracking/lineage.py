@@ -191,7 +191,7 @@ class Lineages:
                 kind = "placed"
         elif kind == "hook" and decision.module is not None:
             name = self._modules.get(id(decision.module()))
-        at = resolve(decision.site)
+        at, taken = resolve(decision.site), decision.taken
         told = None if at is None or kind in ("hook", "received", "outside") else device_source(at)
         if told == ("default", None) and decision.device.type != "cpu":
             told = "context", None
@@ -207,6 +207,8 @@ class Lineages:
             inherited=inherited,
             order=decision.order,
             without_index=decision.without_index,
+            taken=self._step(taken, inherited=False) if isinstance(taken, Decision) else None,
+            device_at=None if isinstance(taken, Decision) else resolve(taken),
         )
 
     def _entry(self, name: str, decision: Decision) -> str | None:

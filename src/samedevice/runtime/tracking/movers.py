@@ -12,7 +12,7 @@ import torch
 
 from samedevice.events import DecisionKind
 from samedevice.provenance import FrameFilter, Site, variables_of
-from samedevice.runtime.state import Decision, shortened
+from samedevice.runtime.state import Decision, shortened, this_thread
 
 _OF_MODULES = torch.nn.Module._apply.__code__
 _OF_MAPS = "set_module_tensor_to_device"
@@ -30,7 +30,9 @@ def decision_to_move(
 ) -> Decision:
     """The decision to move memory to `target`, by whom the running code shows."""
     how, module, by_user = mover(frame, frames)
-    return Decision(how, target, site, shortened(earlier), by_user if by_user != site else None, module)
+    decision = Decision(how, target, site, shortened(earlier), by_user if by_user != site else None, module)
+    decision.take(this_thread.taken)
+    return decision
 
 
 def mover(
