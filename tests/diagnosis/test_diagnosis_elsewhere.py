@@ -193,8 +193,8 @@ def test_the_words_that_a_row_is_looked_for_by_leave_nothing_out():
     [
         ("ModuleNotFoundError: No module named 'peft'", "python -m pip install peft"),
         ("ModuleNotFoundError: No module named 'cv2'", "python -m pip install opencv-python"),
-        ("ModuleNotFoundError: No module named 'peft.tuners.vera'", "the installed peft has no peft.tuners.vera"),
-        ("ImportError: cannot import name 'Gemma' from 'peft' (/x/peft.py)", "the installed peft has no Gemma"),
+        ("ModuleNotFoundError: No module named 'peft.vera'", "the installed peft has no peft.vera"),
+        ("ImportError: cannot import name 'Vera' from 'peft' (/x/peft.py)", "the installed peft has no Vera"),
         (
             "ImportError: cannot import name 'A' from partially initialized module 'utils' "
             "(most likely due to a circular import) (/x/utils.py)",

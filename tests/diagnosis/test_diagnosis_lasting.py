@@ -12,6 +12,37 @@ from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 
 PROGRAMS = {
+    "what a store makes where its first entry was, which nobody had placed": (
+        """\
+import torch
+
+DEVICE = "cuda:1"
+
+class Layer:
+    keys = None
+
+    def update(self, new):
+        if self.keys is None:
+            self.dtype, self.device = new.dtype, new.device
+            self.keys = torch.tensor([], dtype=self.dtype, device=self.device)
+        self.keys = torch.cat([self.keys, new])
+        return self.keys
+
+class Server:
+    def __init__(self):
+        self.memory = {}
+
+    def allocate(self, handle, length):
+        self.memory[handle] = torch.zeros(length)
+
+layer, server = Layer(), Server()
+server.allocate("session", 4)
+layer.update(server.memory["session"][:0])
+for _ in range(3):
+    layer.update(torch.ones(2, device=DEVICE))
+""",
+        ["        self.memory[handle] = torch.zeros(length, device=DEVICE)"],
+    ),
     "a constant of the script, beside one that names the device": (
         """\
 import torch

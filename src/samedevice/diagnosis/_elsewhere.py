@@ -53,7 +53,8 @@ _TOPICS = {
 """For each topic its name and what to do."""
 _MISSING_MODULE = Pattern(r"No module named '?(?P<module>[A-Za-z_][\w.]{0,80})")
 _MISSING_NAME = Pattern(
-    r"cannot import name '(?P<name>\w{1,80})' from (?P<partial>partially initialized module )?'(?P<module>[A-Za-z_][\w.]{0,80})'"
+    r"cannot import name '(?P<name>\w{1,80})' from (?P<partial>partially initialized module )?"
+    r"'(?P<module>[A-Za-z_][\w.]{0,80})'"
 )
 _CIRCULAR = "circular import"
 _DISTRIBUTIONS = {
@@ -193,7 +194,7 @@ def cure_elsewhere(report: Report) -> Phrase:
 
 
 def _cure_of_import(message: str) -> Phrase | None:
-    """What to do about a package, a part of one or a name that Python does not find; None for another reason."""
+    """What to do about a package, a part of one or a name that Python does not find; None for all else."""
     if (found := _MISSING_NAME.search(message)) is not None:
         package = found["module"].partition(".")[0]
         if found["partial"] or _CIRCULAR in message:

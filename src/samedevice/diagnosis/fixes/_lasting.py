@@ -59,14 +59,14 @@ def lasting_fix(failure: Failure, script: Script | None, guilty: Operand | None)
             changes += _where_handed(failure, script, guilty, device)
             changes += _where_passed(failure, script, guilty, device)
             return _first(failure, script, guilty, changes)  # each turn brings another one, as a loader does
-        changes += _where_decided(failure, script, guilty, device)
+        changes += where_decided(failure, script, guilty, device)
         changes += _where_kept(failure, script, guilty, device)
         changes += _where_handed(failure, script, guilty, device)
         changes += _where_got(failure, script, guilty, device)
         changes += _before_use(failure, script, guilty)
     else:
         if _near(failure, script, guilty):
-            changes += _where_decided(failure, script, guilty, device)
+            changes += where_decided(failure, script, guilty, device)
         changes += _where_handed(failure, script, guilty, device)
         changes += _where_passed(failure, script, guilty, device)
     return _first(failure, script, guilty, changes)
@@ -234,7 +234,7 @@ def hops(failure: Failure, name: str | None, *, computed: bool = False) -> Itera
 _Change = Iterator[tuple[str | None, Phrase]]
 
 
-def _where_decided(failure: Failure, script: Script, guilty: Operand, device: str) -> _Change:
+def where_decided(failure: Failure, script: Script, guilty: Operand, device: str) -> _Change:
     """The statement that decided, where its function has a name for the device."""
     decision = guilty.decision
     for place in () if decision is None else (decision.at, decision.user_at):

@@ -47,6 +47,7 @@ from samedevice.diagnosis.fixes._lasting import (
 from samedevice.diagnosis.fixes._mapping import arguments_fix, mapping_fix
 from samedevice.diagnosis.fixes._missed import missed_fix
 from samedevice.diagnosis.fixes._order import copied_fix, order_fix
+from samedevice.diagnosis.fixes._origin import origin_fix
 from samedevice.diagnosis.fixes._parts import parts_fix
 from samedevice.diagnosis.fixes._relocate import relocated
 from samedevice.diagnosis.fixes._source import Script, called
@@ -136,6 +137,8 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
             found = [fix for fix in found if fix.safety == "safe" or fix.file is not None]
         fixes = _beside(fixes, found)
     fixes = _map_first(failure, script, [_checked(fix, script) for fix in fixes])
+    origin = origin_fix(failure, guilty) if failure.mismatch and not told else None
+    fixes = [*([] if origin is None else [origin]), *fixes]
     if verdict.cause == "block-split-across-devices" or _left_by_a_cut(failure, verdict):
         by_hand = script is not None and not isinstance(map_argument(script), ast.Constant)
         whole = whole_class_fix(failure, script, by_hand)

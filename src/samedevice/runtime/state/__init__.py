@@ -8,9 +8,9 @@ from samedevice.runtime.state.allocator_settings import parse_settings
 from samedevice.runtime.state.allocator_snapshot import segments_of, settings_of, trace_of
 from samedevice.runtime.state.allocator_statistics import allocator_stats
 from samedevice.runtime.state.arenas import PoolId
+from samedevice.runtime.state.asked_devices import note_made, taken_from, taking, told_device
 from samedevice.runtime.state.caching_allocator import Booking, CachingAllocator
 from samedevice.runtime.state.call import Call, Geometry, has_geometry
-from samedevice.runtime.state.asked_devices import note_made, taken_from, taking, told_device
 from samedevice.runtime.state.calling_code import asker, caller
 from samedevice.runtime.state.decision import KEPT_BY_RESULTS, Decision, shortened, without_number
 from samedevice.runtime.state.element_types import type_name
@@ -135,9 +135,9 @@ __all__ = [
     "settings_of",
     "shortened",
     "storage_of",
-    "tensors_in",
     "taken_from",
     "taking",
+    "tensors_in",
     "this_thread",
     "told_device",
     "trace_of",

@@ -1,4 +1,4 @@
-"""Whose device a program hands on: `x.device` is told as an object of its own, and known again when it is given.
+"""Whose device a program hands on: `x.device` is told as an object of its own, and known again when given.
 
 Note [Asked devices]
 A device is a value: what `x.device` says can be kept in a variable or an attribute and name the device of
@@ -24,7 +24,7 @@ from samedevice.runtime.state.decision import Decision
 from samedevice.runtime.state.memory import this_thread
 
 Taken: TypeAlias = "Decision | Site"
-"""Where the device comes from that names another one's place: a tensor's decision, or the line that made it."""
+"""Where a device comes from: the decision of the tensor that was asked for it, or the line that made it."""
 _told: weakref.WeakValueDictionary[int, Decision] = weakref.WeakValueDictionary()
 """The decision by the number of the object that it keeps in `told`."""
 _asked: deque[Decision] = deque(maxlen=1024)
@@ -54,7 +54,7 @@ def note_made(device: torch.device, made: Taken | None) -> torch.device:
 
 
 def taken_from(device: object) -> Taken | None:
-    """Whose device an object is: that of a tensor that was asked, or one that a line made; None for others."""
+    """Whose device an object is: that of a tensor that was asked, or one that a line made; else None."""
     if device.__class__ is not _Device:
         return None
     decision = _told.get(id(device))

@@ -77,7 +77,7 @@ class Decision:
         """Whose device it took: that of a tensor that the program had asked, or one that a line made."""
 
     def take(self, taken: Decision | Site | None) -> None:
-        """Remember whose device it took; of a long row of those that took it from one another the first ones."""
+        """Remember whose device it took; of a long row that took it from one another the first ones."""
         each, row = taken, 0
         while isinstance(each, Decision) and row < _LONGEST_ROW:
             each, row = each.taken, row + 1
