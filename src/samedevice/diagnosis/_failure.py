@@ -495,6 +495,26 @@ class Failure:
         alike = not self.in_model and bool(self.weights) and len(weights) > 1 and len(names) == 1
         return alike and any(self.of_one_model(weights[0], each) is False for each in weights[1:])
 
+    def follows_another_model(self, operand: Operand) -> bool:
+        """Whether it is an input, and the program asked a model that does not run where to send it."""
+        newest, first = operand.decision, _first_taken(operand.decision)
+        if newest is None or newest.kind != "moved" or operand.from_argument is None:
+            return False
+        if first is None or first.kind != "placed":
+            return False
+        there = {
+            each.root
+            for each in self.event.placements
+            if _alike(each, first) and each.first <= first.order <= each.last
+        }
+        return bool(there) and 0 not in there
+
+    def follows_a_layer(self, operand: Operand) -> bool:
+        """Whether it was sent to where a layer of the running model had computed something."""
+        newest, first = operand.decision, _first_taken(operand.decision)
+        sent = newest is not None and newest.kind == "moved"
+        return sent and first is not None and first.kind in ("placed", "hook") and first.name is not None
+
     def handed_on(self, operand: Operand) -> bool:
         """Whether one model computed it and another one of a package, whole on its GPU, was called with it.
 
@@ -794,6 +814,15 @@ class Failure:
         of_weight = any(root.text.rpartition(".")[2] == name for root in self.flow.roots(text))
         return self.activation(operand) and not of_weight and self.from_attribute(operand)
 
+    def computed_now(self, operand: Operand) -> bool:
+        """Whether a function that the failing expression calls for the operand computed it: nobody kept it."""
+        made, text = operand.made, self.expression(operand)
+        if made is None or text is None or operand.local is not None:
+            return False  # what a variable reaches is there longer
+        if made.function == self.event.at.function:
+            return False
+        return made.function in self.flow.given_by_functions(text) | methods_called(text)
+
     def handed_down(self, operand: Operand) -> bool:
         """Whether the failing function did not make the operand: it is an argument, or a variable of the
         script, that somebody above made.
@@ -1084,6 +1113,14 @@ class Failure:
         """Whether any frame is in such a file or function."""
         compiled = re.compile(pattern)
         return any(compiled.search(place_text(place)) for place in self.event.stack)
+
+
+def _first_taken(decision: Decision | None) -> Decision | None:
+    """The decision of the tensor that was asked for the device; None where the device is from no tensor."""
+    first = decision
+    while first is not None and first.taken is not None:
+        first = first.taken
+    return None if first is decision else first
 
 
 def writes_itself(decision: Decision) -> bool:

@@ -27,6 +27,7 @@ def kept_beside_parameters(failure: Failure) -> Operand | None:
             and not failure.gradient(each)
             and not _listed(failure, each)
             and not _made_there(failure, each)
+            and not failure.computed_now(each)
         ]
     )
     parameters = [
@@ -38,7 +39,7 @@ def kept_beside_parameters(failure: Failure) -> Operand | None:
             or failure.gradient(each)
             or failure.op == "grad"  # `copy.grad = parameter.grad`
             or _listed(failure, each)
-            or (copies and not failure.activation(each))
+            or (copies and _of_weight(copies[0], each) and not failure.activation(each))
         )
     ]
     if not parameters and all(failure.of_module_there(each) for each in kept):
@@ -55,6 +56,12 @@ def _listed(failure: Failure, operand: Operand) -> bool:
     """Whether a module lists it as its weight, and it is where the module was placed."""
     newest = operand.decision
     return newest is not None and newest.kind == "placed" and failure.of_weights(operand)
+
+
+def _of_weight(copy: Operand, met: Operand) -> bool:
+    """Whether a copy comes from a weight, or from what it meets; or nobody knows what it comes from."""
+    own = {step.order for step in met.lineage}
+    return not copy.lineage or any(step.name is not None or step.order in own for step in copy.lineage)
 
 
 def _made_there(failure: Failure, operand: Operand) -> bool:

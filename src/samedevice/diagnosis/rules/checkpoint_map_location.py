@@ -44,6 +44,7 @@ import re
 
 from samedevice.diagnosis._failure import Failure, largest_first, made_text, moved_text
 from samedevice.diagnosis._rule import Hint, Rule, beside_the_first, line, said, sign
+from samedevice.events import Operand
 from samedevice.messages import Phrase
 
 
@@ -54,7 +55,8 @@ def _detect(failure: Failure) -> Hint | None:
         newest = operand.decision
         apart = any(each.device != operand.device for each in failure.event.operands)
         own = newest is not None and newest.kind == "loaded" and newest.name is None
-        if newest is not None and own and newest.source != "tensor" and apart:
+        named = newest is not None and (newest.source != "tensor" or _beside_a_weight(failure, operand))
+        if newest is not None and own and named and apart:
             text = newest.at.code if newest.at is not None else ""
             phrase = Phrase(
                 "rules.checkpoint-map-location.loaded-there",
@@ -80,6 +82,15 @@ def _detect(failure: Failure) -> Hint | None:
                 operand.name,
             )
     return None
+
+
+def _beside_a_weight(failure: Failure, operand: Operand) -> bool:
+    """Whether it is where one weight of the model is, and meets one of those that are on another GPU."""
+    homes = {each.device for each in failure.event.placements if each.root == 0}
+    return operand.device in homes and any(
+        each.role == "parameter" and each.device != operand.device and each.device in homes
+        for each in failure.event.operands
+    )
 
 
 def _assigned(failure: Failure) -> Hint | None:

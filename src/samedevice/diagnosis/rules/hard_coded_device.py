@@ -60,7 +60,7 @@ from samedevice.diagnosis._rule import (
 )
 from samedevice.events import Decision, EventKind, Operand
 from samedevice.messages import Phrase
-from samedevice.provenance.named_devices import takes_arguments
+from samedevice.provenance.named_devices import takes_arguments, writes_gpu
 from samedevice.provenance.syntax import methods_called
 
 
@@ -113,6 +113,7 @@ def _by_literal(failure: Failure) -> Hint | None:
                 for step in each.lineage
             )
             handed = takes_arguments(newest.at) or _given_back(failure, operand, newest)
+            handed = handed or (_any_gpu(newest) and all(map(failure.from_attribute, others)))
             own = handed and (not by_literals or nowhere) and not _made_by_mover(operand)
             own = own or _changed(newest, others) or _kept_on_any_gpu(failure, operand, newest)
             return Hint((7.1 if mine else 8.1) if own else 4.4, said, operand.name)
@@ -207,7 +208,10 @@ def _names_a_gpu(decision: Decision, constant: bool = False) -> bool:
         return True
     if writes_itself(decision):
         return True
-    return decision.source == "literal" and (constant or not (decision.said or "").isidentifier())
+    if decision.source != "literal":
+        return False
+    in_a_name = (decision.said or "").isidentifier()
+    return constant or not in_a_name or (decision.at is not None and writes_gpu(decision.at))
 
 
 _ON_HOST = (

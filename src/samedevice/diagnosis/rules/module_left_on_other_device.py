@@ -80,6 +80,7 @@ def _detect(failure: Failure) -> Hint | None:
         return copy
     looks = (
         _joined_later,
+        _apart_from_the_other_model,
         _not_where_its_code_sends,
         _beside_its_own,
         _never_placed,
@@ -151,13 +152,33 @@ def _joined_later(failure: Failure) -> Hint | None:
     here = failure.event.running[0] if len(failure.event.running) > 1 else None
     whole = here is not None and len(here.below) == 1
     for weight in largest_first(failure.weights) if whole else ():
-        away = [each for each in failure.plain if each.device != weight.device and failure.activation(each)]
+        away = [
+            each
+            for each in failure.plain
+            if each.device != weight.device and (failure.activation(each) or failure.follows_a_layer(each))
+        ]
         if away and failure.joined_later(weight):
             key = "rules.module-left-on-other-device.joined-later"
             name = weight.parameter or weight.name
             values = {"operand": name, "elsewhere": weight.device, "device": away[0].device}
             sure = 4.2 if failure.adds_to_a_layer else 7.2  # what is added may be an adapter as well
             return Hint(sure, Phrase(key, input=failure.written(away[0]), **values), weight.name)
+    return None
+
+
+def _apart_from_the_other_model(failure: Failure) -> Hint | None:
+    """A weight of a model that is whole on one GPU, and what it is given was sent to where another model is."""
+    model = failure.event.running[-1] if failure.event.running else None
+    if model is None or failure.dispatched or len(model.below) != 1:
+        return None
+    for weight in largest_first(failure.weights):
+        sent = [each for each in failure.plain if each.device != weight.device]
+        if weight.decision is not None and weight.decision.kind == "placed" and sent:
+            if all(map(failure.follows_another_model, sent)):
+                key = "rules.module-left-on-other-device.apart-from-the-other"
+                name = weight.parameter or weight.name
+                values = {"operand": name, "elsewhere": weight.device, "device": sent[0].device}
+                return Hint(8.2, Phrase(key, input=failure.written(sent[0]), **values), weight.name)
     return None
 
 
@@ -350,6 +371,11 @@ RULE = Rule(
             "en": "{operand} came into the model after that had been placed, and was sent to {elsewhere}; "
             "{input} comes on {device}",
             "zh": "{operand} 是在模型放好之后才加入的，被送到了 {elsewhere}；而 {input} 在 {device} 上到来",
+        },
+        "apart-from-the-other": {
+            "en": "{operand} is on {elsewhere}, and {input} was sent to {device}, where another model of the "
+            "program is",
+            "zh": "{operand} 在 {elsewhere} 上，而 {input} 被送到 {device}，那里是程序的另一个模型",
         },
         "not-registered": {
             "en": "{module} is kept in a plain list or attribute, so it is no part of {parent}: .to() "
