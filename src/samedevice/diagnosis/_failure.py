@@ -495,23 +495,24 @@ class Failure:
         alike = not self.in_model and bool(self.weights) and len(weights) > 1 and len(names) == 1
         return alike and any(self.of_one_model(weights[0], each) is False for each in weights[1:])
 
+    @staticmethod
+    def taken(operand: Operand) -> Decision | None:
+        """The decision of the tensor that was asked where to put it; None where the device is from no tensor."""
+        first = operand.decision
+        while first is not None and first.taken is not None:
+            first = first.taken
+        return None if first is operand.decision else first
+
     def follows_another_model(self, operand: Operand) -> bool:
         """Whether it is an input, and the program asked a model that does not run where to send it."""
-        newest, first = operand.decision, _first_taken(operand.decision)
+        newest, first = operand.decision, self.taken(operand)
         if newest is None or newest.kind != "moved" or operand.from_argument is None:
             return False
-        if first is None or first.kind != "placed":
-            return False
-        there = {
-            each.root
-            for each in self.event.placements
-            if _alike(each, first) and each.first <= first.order <= each.last
-        }
-        return bool(there) and 0 not in there
+        return first is not None and first.kind == "placed" and self._root_of(first) not in (None, 0)
 
     def follows_a_layer(self, operand: Operand) -> bool:
         """Whether it was sent to where a layer of the running model had computed something."""
-        newest, first = operand.decision, _first_taken(operand.decision)
+        newest, first = operand.decision, self.taken(operand)
         sent = newest is not None and newest.kind == "moved"
         return sent and first is not None and first.kind in ("placed", "hook") and first.name is not None
 
@@ -528,10 +529,16 @@ class Failure:
         foreign = not self.by_user(self.event.at)
         return whole and apart and foreign and operand.from_argument is not None and self.activation(operand)
 
+    def beside_its_model(self, operand: Operand, computed: Operand) -> bool:
+        """Whether an operand was put beside a weight of the model that computed another one."""
+        first = self.taken(operand)
+        root = None if first is None or first.kind != "placed" else self._root_of(first)
+        return root is not None and root == self._root(computed)
+
     def _root(self, operand: Operand) -> int | None:
-        newest = operand.decision
-        if newest is None:
-            return None
+        return None if operand.decision is None else self._root_of(operand.decision)
+
+    def _root_of(self, newest: Decision) -> int | None:
         alike = [each for each in self.event.placements if _alike(each, newest) and _may_have(each, newest)]
         then = [each for each in alike if each.first <= newest.order <= each.last]
         roots = {each.root for each in then or alike}
@@ -1113,14 +1120,6 @@ class Failure:
         """Whether any frame is in such a file or function."""
         compiled = re.compile(pattern)
         return any(compiled.search(place_text(place)) for place in self.event.stack)
-
-
-def _first_taken(decision: Decision | None) -> Decision | None:
-    """The decision of the tensor that was asked for the device; None where the device is from no tensor."""
-    first = decision
-    while first is not None and first.taken is not None:
-        first = first.taken
-    return None if first is decision else first
 
 
 def writes_itself(decision: Decision) -> bool:

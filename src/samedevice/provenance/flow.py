@@ -133,6 +133,14 @@ class Flow:
             for node in ast.walk(function)
         )
 
+    def is_further_argument(self, name: str) -> bool:
+        """Whether the failing function was given a name, behind another one."""
+        function = self._frames[0].function if self._frames else None
+        if function is None:
+            return False
+        given = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+        return name in given[2 if given[:1] == ["self"] else 1 :] + [each.arg for each in function.args.kwonlyargs]
+
     def is_enclosed(self, name: str) -> bool:
         """Whether the failing function reads a name of the function around it."""
         frame = self._frames[0] if self._frames else None
@@ -466,11 +474,13 @@ class Flow:
                     found |= {called} if target == name else set()
         return frozenset(found)
 
-    def gave_a_layer(self, name: str) -> bool:
-        """Whether the failing function called an attribute of its object with this name before."""
-        if not self._frames or not name:
+    def gave_a_layer(self, name: str, depth: int = 0) -> bool:
+        """Whether a function on the stack, the failing one unless another is told, called an attribute of its
+        object with this name before.
+        """
+        if len(self._frames) <= depth or not name:
             return False
-        frame = self._frames[0]
+        frame = self._frames[depth]
         for statement in statements(frame.scope):
             for node in expressions_of(statement) if statement.lineno < frame.statement.lineno else ():
                 match node:

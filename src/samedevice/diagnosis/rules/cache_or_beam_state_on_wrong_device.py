@@ -83,6 +83,7 @@ def _detect(failure: Failure) -> Hint | None:
         or _buffer_filled_elsewhere(failure)
         or _scores(failure)
         or _kept_result(failure)
+        or _not_brought_back(failure)
     )
 
 
@@ -275,6 +276,29 @@ def _kept_result(failure: Failure) -> Hint | None:
     now = [each for each in failure.plain if failure.activation(each) and each not in kept]
     apart = [each for each in kept if any(other.device != each.device for other in now)]
     return _kept(6.2, failure, apart[0], apart[0]) if apart and not failure.weights else None
+
+
+def _not_brought_back(failure: Failure) -> Hint | None:
+    """What layers computed at another time and an object kept, where the failing function sent other parts of
+    what that object keeps to where they are needed.
+    """
+    for state in failure.plain:
+        if not failure.activation(state) or not failure.from_attribute(state):
+            continue
+        others = [each for each in failure.plain if each.device != state.device]
+        if others and all(_brought_from(failure, each, state) for each in others):
+            return _kept(7, failure, state, state)
+    return None
+
+
+def _brought_from(failure: Failure, part: Operand, state: Operand) -> bool:
+    """Whether the failing function moved a part of the object that keeps a state."""
+    newest, at = part.decision, failure.event.at
+    if newest is None or newest.kind != "moved" or newest.at is None:
+        return False
+    here = (newest.at.file, newest.at.function) == (at.file, at.function)
+    held = {root.text for root in failure.flow.roots(failure.expression(state) or "")}
+    return here and any(root.text in held for root in failure.flow.roots(failure.expression(part) or ""))
 
 
 _WRITES = ("index_put_", "copy_", "index_copy_", "scatter_", "slice_scatter")

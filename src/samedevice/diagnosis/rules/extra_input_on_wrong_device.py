@@ -108,6 +108,11 @@ def _further_ids(failure: Failure) -> Hint | None:
     ids = next((each for each in failure.plain if each.name == "indices"), None)
     argument = failure.stayed_behind(ids) if ids is not None else None
     first, *_ = [*failure.event.arguments, ("", "")]
+    further = None if ids is None or failure.activation(ids) else ids.argument or ids.from_argument
+    beside = ids is not None and failure.flow.is_further_argument(failure.expression(ids) or "")
+    if ids is not None and beside and further not in (None, first[0]) and _looked_up_before(failure, first[0]):
+        came = Phrase("because.placed-by-user", operand=further or "", device=ids.device)
+        return Hint(8.1, came, ids.name)
     weight = next((each for each in failure.weights if each.name == "weight"), None)
     main = weight is not None and first[1] == weight.device and failure.flow.gave_a_layer(first[0])
     others = [device for name, device in failure.event.arguments if name not in (argument, first[0])]
@@ -116,6 +121,14 @@ def _further_ids(failure: Failure) -> Hint | None:
         return None
     came = Phrase("rules.extra-input-on-wrong-device.stayed-behind", operand=argument or "")
     return Hint(7.5, came, ids.name)
+
+
+def _looked_up_before(failure: Failure, main: str) -> bool:
+    """Whether the outermost module has given its main input to one of its layers, and goes on with what that
+    computed: the ids that fail later are others.
+    """
+    depth = failure.flow.model_depth
+    return depth is not None and len(failure.event.running) > 1 and failure.flow.gave_a_layer(main, depth)
 
 
 def _sent_to_itself(failure: Failure) -> Hint | None:

@@ -93,12 +93,31 @@ def _next_tokens(failure: Failure) -> Hint | None:
     if not failure.two_gpus or any(place.function == "forward" for place in failure.event.stack):
         return None
     whole = [each for each in failure.plain if each.dtype.startswith("int") and failure.carried(each)]
+    if (put := _put_beside_the_ids(failure)) is not None:
+        return put
     chosen = next((each for each in whole if failure.activation(each)), None)
     ids = next((each for each in whole if not failure.activation(each)), None)
     if chosen is None or ids is None or chosen.device == ids.device or failure.op not in _JOINS:
         return None
     apart = Phrase("rules.lm-head-or-tied-weight-split.logits-apart", device=chosen.device)
     return Hint(7.4, apart, chosen.name)
+
+
+def _put_beside_the_ids(failure: Failure) -> Hint | None:
+    """Whole numbers that come from what a layer computed, so were chosen by it, are put into what was made
+    where another layer of the same model is: where that one takes its ids.
+    """
+    if failure.op not in _JOINS or failure.in_model or failure.feeds_backward:
+        return None
+    chosen = [each for each in failure.plain if each.dtype.startswith("int") and failure.activation(each)]
+    for ids in failure.plain:
+        if not ids.dtype.startswith("int") or ids in chosen:
+            continue
+        for each in chosen:
+            if each.device != ids.device and failure.beside_its_model(ids, each):
+                apart = Phrase("rules.lm-head-or-tied-weight-split.logits-apart", device=each.device)
+                return Hint(7.6, apart, each.name)
+    return None
 
 
 def _behind_the_blocks(failure: Failure) -> Hint | None:

@@ -85,13 +85,18 @@ def _taken_from_the_script(failure: Failure) -> Hint | None:
         put = before[0] if before else None
         if newest is None or put is None or (newest.kind, put.kind) != ("placed", "placed"):
             continue
-        foreign = newest.at is not None and not failure.by_user(newest.at)
         met = {each.device for each in failure.event.operands if not each.role}
-        if foreign and newest.at is not None and failure.by_user(put.at) and met == {put.device}:
+        foreign = not _by_script(failure, newest)
+        if foreign and newest.at is not None and _by_script(failure, put) and met == {put.device}:
             operand = weight.parameter or weight.name
             key = "rules.weights-moved-away-by-manager.sent-away"
             return Hint(8, Phrase(key, operand=operand, function=newest.at.function), weight.name)
     return None
+
+
+def _by_script(failure: Failure, decision: Decision) -> bool:
+    """Whether the script sent it: its own line, or a device that it made and gave to a package's method."""
+    return failure.by_user(decision.at if decision.device_at is None else decision.device_at)
 
 
 def _same_function(one: Decision, other: Decision) -> bool:
