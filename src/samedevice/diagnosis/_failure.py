@@ -821,6 +821,32 @@ class Failure:
         of_weight = any(root.text.rpartition(".")[2] == name for root in self.flow.roots(text))
         return self.activation(operand) and not of_weight and self.from_attribute(operand)
 
+    @cached_property
+    def handed_to_package(self) -> frozenset[str]:
+        """Where the tensors are that the script handed to the function of a package, below which the statement
+        fails; none where a function of the script fails.
+        """
+        below = next((n for n, place in enumerate(reversed(self.event.stack)) if self.by_user(place)), 0)
+        if not below:
+            return frozenset()
+        entered = self.event.stack[-below]
+        return frozenset(
+            each.device
+            for each in self.event.at_hand
+            if (each.kind, each.file, each.function, each.line)
+            == ("tensor", entered.file, entered.function, entered.line)
+        )
+
+    def of_an_earlier_call(self, operand: Operand) -> bool:
+        """Whether a package computed it from what the script had handed over in another call than this one."""
+        newest, handed = operand.decision, self.handed_to_package
+        if newest is None or not newest.inherited or not self.by_user(newest.user_at or newest.at):
+            return False
+        if operand.from_argument is not None or operand.role or self.activation(operand):
+            return False
+        met = {each.device for each in self.event.operands if each.device != operand.device}
+        return bool(handed) and operand.device not in handed and met <= handed
+
     def computed_now(self, operand: Operand) -> bool:
         """Whether a function that the failing expression calls for the operand computed it: nobody kept it."""
         made, text = operand.made, self.expression(operand)

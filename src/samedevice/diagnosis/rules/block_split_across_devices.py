@@ -91,10 +91,12 @@ def _detect(failure: Failure) -> Hint | None:
         return hint
     if not failure.in_model and failure.takes_gradients:
         return hint  # what a function keeps for its gradient is no part of a model
+    runs = failure.in_model or any(place.function == "forward" for place in failure.event.stack)
     if hint is None:
         odd = _smaller(failure) or _brought(failure) or failure.odd(*failure.event.operands)
-        return None if odd is None else Hint(5.0, _placed_apart(failure), odd.name)
-    return replace(hint, weight=max(hint.weight, 5.2))  # the script's own statements put both where they are
+        return None if odd is None else Hint(5.0 if runs else 4.6, _placed_apart(failure), odd.name)
+    # the script's own statements put both where they are
+    return replace(hint, weight=max(hint.weight, 5.2 if runs else 4.6))
 
 
 def _of_whole_models(failure: Failure) -> bool:

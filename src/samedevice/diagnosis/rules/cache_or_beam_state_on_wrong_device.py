@@ -84,6 +84,7 @@ def _detect(failure: Failure) -> Hint | None:
         or _scores(failure)
         or _kept_result(failure)
         or _not_brought_back(failure)
+        or _of_an_earlier_call(failure)
     )
 
 
@@ -278,6 +279,15 @@ def _kept_result(failure: Failure) -> Hint | None:
     return _kept(6.2, failure, apart[0], apart[0]) if apart and not failure.weights else None
 
 
+def _of_an_earlier_call(failure: Failure) -> Hint | None:
+    """What a package computed from what an earlier call had given it, and this call brings all from elsewhere."""
+    for state in failure.plain:
+        if failure.of_an_earlier_call(state):
+            key = "rules.cache-or-beam-state-on-wrong-device.of-an-earlier-call"
+            return Hint(6.2, Phrase(key, operand=failure.written(state), device=state.device), state.name)
+    return None
+
+
 def _not_brought_back(failure: Failure) -> Hint | None:
     """What layers computed at another time and an object kept, where the failing function sent other parts of
     what that object keeps to where they are needed.
@@ -398,6 +408,10 @@ RULE = Rule(
         "across-layers": {
             "en": "{operand} was added up from layers on {device}; this layer is on another GPU",
             "zh": "{operand} 由 {device} 上的各层累加而来，而这一层在另一块 GPU 上",
+        },
+        "of-an-earlier-call": {
+            "en": "{operand} was computed from what an earlier call was given, on {device}; this call was given all elsewhere",
+            "zh": "{operand} 由之前一次调用的输入（在 {device} 上）算出；这次调用的输入都在别处",
         },
         "of-another-call": {
             "en": "{operand} was made for an earlier call, whose {given} was on {device}, and is found again by a key without the device",

@@ -52,6 +52,8 @@ def _detect(failure: Failure) -> Hint | None:
     watches = failure.in_model and failure.flow.only_observes
     if not (failure.mismatch or failure.off_its_gpu):
         return None
+    if (parked := _parked(failure)) is not None:
+        return parked
     state = next((each for each in failure.plain_state if _adds_to(failure, each)), None)
     if state is None or any(each.role == "parameter" for each in failure.event.operands):
         return None
@@ -63,6 +65,19 @@ def _detect(failure: Failure) -> Hint | None:
         return None  # it serves to compute with what it counted
     kept = Phrase("rules.metric-state-device.kept", operand=failure.written(state), device=state.device)
     return Hint(7.7 if watches else 6.5, kept, state.name)
+
+
+def _parked(failure: Failure) -> Hint | None:
+    """What an object collected of a model's results, and sent to the host for the time being, meets another
+    part of its own state.
+    """
+    for state in () if failure.in_model or not failure.mismatch else failure.plain:
+        others = [each for each in failure.plain if each.device != state.device]
+        collected = failure.activation(state) and failure.from_attribute(state)
+        if collected and failure.sent_away(state) and others and all(map(failure.from_attribute, others)):
+            values = {"operand": failure.written(state), "device": state.device}
+            return Hint(6.4, Phrase("rules.metric-state-device.kept", **values), state.name)
+    return None
 
 
 def _reported(failure: Failure, state: Operand) -> bool:

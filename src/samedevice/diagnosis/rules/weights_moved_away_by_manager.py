@@ -44,6 +44,7 @@ from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure, largest_first
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, sign, unless
+from samedevice.diagnosis.paste import short_file
 from samedevice.events import Decision, on_accelerator
 from samedevice.messages import Phrase
 from samedevice.provenance.syntax import runs_at_calls
@@ -87,10 +88,12 @@ def _taken_from_the_script(failure: Failure) -> Hint | None:
             continue
         met = {each.device for each in failure.event.operands if not each.role}
         foreign = not _by_script(failure, newest)
-        if foreign and newest.at is not None and _by_script(failure, put) and met == {put.device}:
-            operand = weight.parameter or weight.name
-            key = "rules.weights-moved-away-by-manager.sent-away"
-            return Hint(8, Phrase(key, operand=operand, function=newest.at.function), weight.name)
+        by = newest.at if newest.device_at is None else newest.device_at
+        if foreign and by is not None and _by_script(failure, put) and met == {put.device}:
+            key = "rules.weights-moved-away-by-manager.sent-elsewhere"
+            values = {"operand": weight.parameter or weight.name, "device": newest.device}
+            where = f"{short_file(by.file)}:{by.line}"
+            return Hint(8, Phrase(key, where=where, before=put.device, **values), weight.name)
     return None
 
 
@@ -160,6 +163,10 @@ RULE = Rule(
         "zh": "使用前让管理器加载模型，或关闭其低显存/offload 模式；调整步骤顺序",
     },
     sentences={
+        "sent-elsewhere": {
+            "en": "{where} sent {operand} to {device}; the script had put it on {before}",
+            "zh": "脚本把 {operand} 放在 {before} 上，后来 {where} 把它移到了 {device}",
+        },
         "sent-away": {
             "en": "{function} sent {operand} back to the host after it had been on a GPU",
             "zh": "{operand} 原在 GPU 上，后来被 {function} 移回了 CPU",
