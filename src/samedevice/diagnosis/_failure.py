@@ -497,7 +497,7 @@ class Failure:
 
     @staticmethod
     def taken(operand: Operand) -> Decision | None:
-        """The decision of the tensor that was asked where to put it; None where the device is from no tensor."""
+        """The decision of the tensor that was asked for the device; None where it is from no tensor."""
         first = operand.decision
         while first is not None and first.taken is not None:
             first = first.taken
@@ -823,8 +823,8 @@ class Failure:
 
     @cached_property
     def handed_to_package(self) -> frozenset[str]:
-        """Where the tensors are that the script handed to the function of a package, below which the statement
-        fails; none where a function of the script fails.
+        """Where the tensors are that the script handed to the function of a package, below which the
+        statement fails; none where a function of the script fails.
         """
         below = next((n for n, place in enumerate(reversed(self.event.stack)) if self.by_user(place)), 0)
         if not below:
@@ -838,7 +838,7 @@ class Failure:
         )
 
     def of_an_earlier_call(self, operand: Operand) -> bool:
-        """Whether a package computed it from what the script had handed over in another call than this one."""
+        """Whether a package computed it from what the script had handed over in another call than this."""
         newest, handed = operand.decision, self.handed_to_package
         if newest is None or not newest.inherited or not self.by_user(newest.user_at or newest.at):
             return False
@@ -848,7 +848,7 @@ class Failure:
         return bool(handed) and operand.device not in handed and met <= handed
 
     def computed_now(self, operand: Operand) -> bool:
-        """Whether a function that the failing expression calls for the operand computed it: nobody kept it."""
+        """Whether a function that the failing expression calls for it computed it: nobody kept it."""
         made, text = operand.made, self.expression(operand)
         if made is None or text is None or operand.local is not None:
             return False  # what a variable reaches is there longer

@@ -139,7 +139,9 @@ class Flow:
         if function is None:
             return False
         given = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
-        return name in given[2 if given[:1] == ["self"] else 1 :] + [each.arg for each in function.args.kwonlyargs]
+        return name in given[2 if given[:1] == ["self"] else 1 :] + [
+            each.arg for each in function.args.kwonlyargs
+        ]
 
     def is_enclosed(self, name: str) -> bool:
         """Whether the failing function reads a name of the function around it."""

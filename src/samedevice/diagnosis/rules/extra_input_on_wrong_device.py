@@ -110,7 +110,12 @@ def _further_ids(failure: Failure) -> Hint | None:
     first, *_ = [*failure.event.arguments, ("", "")]
     further = None if ids is None or failure.activation(ids) else ids.argument or ids.from_argument
     beside = ids is not None and failure.flow.is_further_argument(failure.expression(ids) or "")
-    if ids is not None and beside and further not in (None, first[0]) and _looked_up_before(failure, first[0]):
+    if (
+        ids is not None
+        and beside
+        and further not in (None, first[0])
+        and _looked_up_before(failure, first[0])
+    ):
         came = Phrase("because.placed-by-user", operand=further or "", device=ids.device)
         return Hint(8.1, came, ids.name)
     weight = next((each for each in failure.weights if each.name == "weight"), None)

@@ -167,7 +167,7 @@ def _joined_later(failure: Failure) -> Hint | None:
 
 
 def _apart_from_the_other_model(failure: Failure) -> Hint | None:
-    """A weight of a model that is whole on one GPU, and what it is given was sent to where another model is."""
+    """A weight of a model that is whole on one GPU, and what it is given was sent to where another one is."""
     model = failure.event.running[-1] if failure.event.running else None
     if model is None or failure.dispatched or len(model.below) != 1:
         return None
