@@ -12,6 +12,198 @@ from test_diagnosis_fixes import findings_of
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
 
 PAIRS = {
+    "sent to where another model is, or to a GPU that the script names": (
+        "module-left-on-other-device",
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = nn.Linear(4, 4)
+            def forward(self, x):
+                return self.a(x)
+        class Chain:
+            def __init__(self, first, second):
+                self.first, self.second = first, second
+                self.device = next(second.parameters()).device
+            def __call__(self, x):
+                x = x.to(self.device)
+                return self.second(self.first(x))
+        Chain(Net().to("cuda:0"), Net().to("cuda:1"))(torch.ones(2, 4))
+        """,
+        "input-not-on-embedding-device",
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = nn.Linear(4, 4)
+            def forward(self, x):
+                return self.a(x)
+        class Chain:
+            def __init__(self, first, second):
+                self.first, self.second = first, second
+            def __call__(self, x):
+                x = x.to("cuda:1")
+                return self.second(self.first(x))
+        Chain(Net().to("cuda:0"), Net().to("cuda:1"))(torch.ones(2, 4))
+        """,
+    ),
+    "computed for the statement out of a file, or kept": (
+        "checkpoint-map-location",
+        """
+        import io
+        net = nn.Sequential(nn.Linear(4, 4).to("cuda:0"), nn.Linear(4, 4).to("cuda:1"))
+        file = io.BytesIO()
+        torch.save({"up": torch.ones(4, 2), "down": torch.ones(2, 4)}, file)
+        file.seek(0)
+        pair = torch.load(file, map_location=net[0].weight.device)
+        def product(pair):
+            return pair["up"] @ pair["down"]
+        with torch.no_grad():
+            net[1].weight.add_(product(pair))
+        """,
+        "optimizer-state-on-other-device",
+        """
+        net = nn.Sequential(nn.Linear(4, 4).to("cuda:0"), nn.Linear(4, 4).to("cuda:1"))
+        class Average:
+            def __init__(self, weight):
+                self.kept = weight.detach().clone()
+            def step(self, weight):
+                with torch.no_grad():
+                    self.kept.mul_(0.9).add_(weight)
+        average = Average(net[0].weight)
+        average.step(net[1].weight)
+        """,
+    ),
+    "ids of a further argument, or the main ones": (
+        "extra-input-on-wrong-device",
+        """
+        class Tower(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.shapes = nn.Embedding(4, 4)
+            def forward(self, x, shape):
+                return x.to("cuda:1") + self.shapes(shape)
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.words = nn.Embedding(9, 4).to("cuda:0")
+                self.tower = Tower().to("cuda:1")
+            def forward(self, ids, shape):
+                x = self.words(ids)
+                return self.tower(x, shape)
+        def run(net, *batch):
+            return net(*(each.to("cuda:0") for each in batch))
+        run(Net(), torch.tensor([1]), torch.tensor([2]))
+        """,
+        "input-not-on-embedding-device",
+        """
+        class Tower(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.words = nn.Embedding(4, 4)
+            def forward(self, ids):
+                return self.words(ids)
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.tower = Tower().to("cuda:1")
+                self.head = nn.Linear(4, 4).to("cuda:0")
+            def forward(self, ids):
+                return self.head(self.tower(ids).to("cuda:0"))
+        def run(net, *batch):
+            return net(*(each.to("cuda:0") for each in batch))
+        run(Net(), torch.tensor([1]))
+        """,
+    ),
+    "put beside the ids of the model that chose, or into a table of its own": (
+        "lm-head-or-tied-weight-split",
+        """
+        net = nn.Sequential(nn.Embedding(9, 4).to("cuda:0"), nn.Linear(4, 9).to("cuda:1"))
+        class Engine:
+            def __init__(self, net):
+                self.net = net
+                self.last = torch.zeros(2, dtype=torch.long, device=net[0].weight.device)
+            def step(self):
+                scores = self.net[1](self.net[0](self.last).to("cuda:1"))
+                self.last[torch.arange(2, device="cuda:0")] = scores.argmax(-1)
+        Engine(net).step()
+        """,
+        "metric-state-device",
+        """
+        net = nn.Sequential(nn.Embedding(9, 4).to("cuda:1"), nn.Linear(4, 9).to("cuda:1"))
+        class Counts:
+            def __init__(self):
+                self.seen = torch.zeros(9, dtype=torch.long)
+            def update(self, ids):
+                self.seen += torch.bincount(ids, minlength=9)
+        counts = Counts()
+        counts.update(net(torch.tensor([1, 2], device="cuda:1")).argmax(-1))
+        """,
+    ),
+    "a part that was not brought back, or a layer on another GPU": (
+        "cache-or-beam-state-on-wrong-device",
+        """
+        class Bank:
+            def __init__(self):
+                self.maps, self.marks = [], []
+            def write(self, x):
+                self.maps.append(x.detach().to("cuda:1"))
+                self.marks.append(x.detach().to("cuda:1"))
+            def read(self, device):
+                maps = torch.stack([each.to(device) for each in self.maps])
+                marks = torch.stack(list(self.marks))
+                return torch.cat([maps, marks])
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = nn.Linear(4, 4)
+            def forward(self, x, bank):
+                y = self.a(x)
+                bank.write(y)
+                return y + bank.read(y.device).mean()
+        Net().to("cuda:0")(torch.ones(2, 4, device="cuda:0"), Bank())
+        """,
+        "block-split-across-devices",
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = nn.Linear(4, 4).to("cuda:0")
+                self.b = nn.Linear(4, 4).to("cuda:1")
+            def forward(self, x):
+                y = self.a(x)
+                return torch.cat([y, self.b(y.to("cuda:1"))])
+        Net()(torch.ones(2, 4, device="cuda:0"))
+        """,
+    ),
+    "what an object collected and parked, or what a function took to the host": (
+        "metric-state-device",
+        """
+        class Curve:
+            def __init__(self):
+                self.bins = torch.linspace(0, 1, 4, device="cuda:0")
+                self.scores = []
+            def update(self, scores):
+                self.scores.append(scores)
+                self.scores = [each.cpu() for each in self.scores]
+            def compute(self):
+                scores = torch.cat(self.scores)
+                return scores[:, None] > self.bins[None]
+        net = nn.Linear(4, 1).to("cuda:0")
+        curve = Curve()
+        curve.update(net(torch.ones(2, 4, device="cuda:0")).detach()[:, 0])
+        curve.compute()
+        """,
+        "hard-coded-device",
+        """
+        def above(scores, bins):
+            scores = scores.cpu()
+            return scores[:, None] > bins[None]
+        net = nn.Linear(4, 1).to("cuda:0")
+        bins = torch.linspace(0, 1, 4, device="cuda:0")
+        above(net(torch.ones(2, 4, device="cuda:0")).detach()[:, 0], bins)
+        """,
+    ),
     "made while the model runs, or handed in": (
         "tensor-created-on-wrong-device",
         """

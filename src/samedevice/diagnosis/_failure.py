@@ -21,7 +21,7 @@ from samedevice.provenance.named_devices import (
     takes_arguments,
     writes_gpu,
 )
-from samedevice.provenance.syntax import methods_called, names_of, parsed
+from samedevice.provenance.syntax import methods_called, names_called, names_of, parsed
 
 FACTORY = re.compile(
     r"\b(?:torch|np|numpy|self)\.(?:arange|zeros|ones|full|empty|tensor|as_tensor|asarray|from_numpy|linspace|eye|rand|randn|randint|range|"
@@ -854,7 +854,8 @@ class Failure:
             return False  # what a variable reaches is there longer
         if made.function == self.event.at.function:
             return False
-        return made.function in self.flow.given_by_functions(text) | methods_called(text)
+        called = names_called(ast.walk(parsed(text) or ast.Module([], [])))
+        return made.function in self.flow.given_by_functions(text) | called
 
     def handed_down(self, operand: Operand) -> bool:
         """Whether the failing function did not make the operand: it is an argument, or a variable of the

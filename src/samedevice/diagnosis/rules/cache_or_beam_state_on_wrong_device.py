@@ -307,8 +307,13 @@ def _brought_from(failure: Failure, part: Operand, state: Operand) -> bool:
     if newest is None or newest.kind != "moved" or newest.at is None:
         return False
     here = (newest.at.file, newest.at.function) == (at.file, at.function)
-    held = {root.text for root in failure.flow.roots(failure.expression(state) or "")}
-    return here and any(root.text in held for root in failure.flow.roots(failure.expression(part) or ""))
+    return here and bool(_holders(failure, state) & _holders(failure, part))
+
+
+def _holders(failure: Failure, operand: Operand) -> set[str]:
+    """The objects whose attributes an operand comes from."""
+    roots = failure.flow.roots(failure.expression(operand) or "")
+    return {root.text.rpartition(".")[0] for root in roots if root.kind == "attribute"}
 
 
 _WRITES = ("index_put_", "copy_", "index_copy_", "scatter_", "slice_scatter")
