@@ -376,6 +376,20 @@ def takes_arguments(place: Place) -> bool:
     return bool(_arguments(function) - {"self", "cls"})
 
 
+def has_default(place: Place, name: str) -> bool:
+    """Whether the innermost function around a line has a parameter of that name which need not be given."""
+    function = function_at(place.file, place.line)
+    given = None if function is None else function.args
+    if given is None:
+        return False
+    positional = [*given.posonlyargs, *given.args]
+    optional = positional[len(positional) - len(given.defaults) :]
+    named = [
+        each for each, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value is not None
+    ]
+    return any(each.arg == name for each in (*optional, *named))
+
+
 def given_once(place: Place, name: str) -> bool:
     """Whether the innermost function around a line gets a name as an argument and gives it no other value."""
     function = function_at(place.file, place.line)

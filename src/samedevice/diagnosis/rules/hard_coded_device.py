@@ -60,7 +60,7 @@ from samedevice.diagnosis._rule import (
 )
 from samedevice.events import Decision, EventKind, Operand
 from samedevice.messages import Phrase
-from samedevice.provenance.named_devices import takes_arguments, writes_gpu
+from samedevice.provenance.named_devices import has_default, takes_arguments, writes_gpu
 from samedevice.provenance.syntax import methods_called
 
 
@@ -200,13 +200,23 @@ def _loaded(operands: list[Operand]) -> bool:
     return any(each.decision is not None and each.decision.kind == "loaded" for each in operands)
 
 
+def _made_for_any_gpu(decision: Decision) -> bool:
+    """Whether the parameter that named the device has a default, and what it was given says `cuda` without a
+    number, in its own file.
+    """
+    made, at, said = decision.device_at, decision.at, decision.said
+    if decision.source != "argument" or not decision.without_index or None in (made, at, said):
+        return False
+    return made is not None and at is not None and made.file == at.file and has_default(at, said or "")
+
+
 def _names_a_gpu(decision: Decision, constant: bool = False) -> bool:
     """Whether the very line that decided names the GPU, and with `constant` also a variable for one."""
     if decision.kind not in ("created", "moved") or decision.device == "cpu":
         return False
     if decision.source == "current-gpu":
         return True
-    if writes_itself(decision):
+    if writes_itself(decision) or _made_for_any_gpu(decision):
         return True
     if decision.source != "literal":
         return False

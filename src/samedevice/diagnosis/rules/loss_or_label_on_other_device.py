@@ -68,6 +68,8 @@ def _detect(failure: Failure) -> Hint | None:
         odd = _not_predicted(failure)
         if odd is not None and not failure.loss_of_torch and _by_itself(failure, odd):
             return None  # the function chose its device, whatever the function computes
+        if odd is not None and not failure.loss_of_torch and failure.plain_attribute(odd) is not None:
+            return None  # a table of the criterion itself, which moving it does not reach
         sure = odd is not None and (failure.placed_by_user(odd) or bool(odd.lineage))
         newest = None if odd is None else odd.decision
         of_checkpoint = newest is not None and newest.kind == "loaded" and not newest.inherited
