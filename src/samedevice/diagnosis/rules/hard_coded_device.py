@@ -85,7 +85,7 @@ def _by_literal(failure: Failure) -> Hint | None:
         if newest is not None and newest.at is not None and not kept and failure.sent_away(operand):
             text = (newest.at.call or newest.at.code)[:60]
             key = "rules.hard-coded-device.literal"
-            return Hint(5.2, Phrase(key, operand=failure.written(operand), text=text), operand.name)
+            return Hint(4.8, Phrase(key, operand=failure.written(operand), text=text), operand.name)
         others = [each for each in failure.event.operands if each is not operand]
         if newest is None or newest.at is None or _loaded(others):
             continue

@@ -92,7 +92,7 @@ def _detect(failure: Failure) -> Hint | None:
     )
     if (unplaced := next((hint for look in looks if (hint := look(failure)) is not None), None)) is not None:
         return unplaced
-    left = [each for each in largest_first(failure.weights) if each.device == "cpu"]
+    left = [each for each in largest_first(failure.weights) if each.device == "cpu" and not _was_sent(each)]
     if not left or not any(on_accelerator(each.device) for each in failure.plain) or failure.event.device_map:
         return None
     if failure.looks_up:
@@ -106,6 +106,11 @@ def _detect(failure: Failure) -> Hint | None:
         Phrase("because.never-moved", operand=left[0].parameter or left[0].name),
         left[0].name,
     )
+
+
+def _was_sent(weight: Operand) -> bool:
+    """Whether it is known that it had been on a GPU."""
+    return any(on_accelerator(step.device) for step in weight.lineage)
 
 
 def _copy_left(failure: Failure) -> Hint | None:

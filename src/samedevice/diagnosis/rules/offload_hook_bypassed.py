@@ -113,7 +113,7 @@ def _skipped(failure: Failure) -> Operand | None:
 
 def _sent_back(failure: Failure) -> Operand | None:
     """What a hook had brought to a GPU for one call, and a hook took back to the host before this one."""
-    for each in failure.plain:
+    for each in (*failure.plain, *failure.weights):
         back, *before = each.lineage or (None,)
         if back is None or not before or back.inherited or each.device != "cpu":
             continue
