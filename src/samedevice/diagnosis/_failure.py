@@ -303,6 +303,8 @@ class Failure:
         """The argument of the outermost module that the operand is, or on whose device it was made."""
         if operand.from_argument is not None:
             return operand.from_argument
+        if operand.argument in {name for name, _ in self.event.arguments}:
+            return operand.argument
         newest = operand.decision
         if newest is None or newest.source != "tensor" or newest.kind not in ("created", "moved"):
             return None
@@ -588,8 +590,11 @@ class Failure:
 
         It follows another tensor, or a layer put it there.
         """
-        follows = operand.decision is not None and operand.decision.source == "tensor"
-        return operand.parted if follows or self.activation(operand) else None
+        newest = operand.decision
+        follows = newest is not None and newest.source == "tensor"
+        sent = newest is not None and newest.kind == "moved" and newest.at is not None
+        sent = sent and self.runs(newest.at) and self.born(operand) is None
+        return operand.parted if follows or sent or self.activation(operand) else None
 
     @staticmethod
     def activation(operand: Operand) -> bool:

@@ -119,6 +119,17 @@ def _further_ids(failure: Failure) -> Hint | None:
         came = Phrase("because.placed-by-user", operand=further or "", device=ids.device)
         return Hint(8.1, came, ids.name)
     weight = next((each for each in failure.weights if each.name == "weight"), None)
+    for each in failure.plain:  # the offsets of a bag, or the weights of its samples
+        if (
+            ids is not None
+            and each.device != ids.device
+            and weight is not None
+            and weight.device == ids.device
+        ):
+            name = failure.given(each) or failure.written(each)
+            return Hint(
+                7.5, Phrase("rules.extra-input-on-wrong-device.stayed-behind", operand=name), each.name
+            )
     main = weight is not None and first[1] == weight.device and failure.flow.gave_a_layer(first[0])
     others = [device for name, device in failure.event.arguments if name not in (argument, first[0])]
     alone = weight is not None and bool(others) and {first[1], *others} == {weight.device}

@@ -137,12 +137,17 @@ class Composites:
             home = next((device for device in settled if device.type == "cpu"), None)
         if home is None:
             return
+        beside = (record_of(tensor) for _, tensor, _ in named if not _is_loose(tensor))
+        there = next((each for each in beside if each.__class__ is Memory and each.device == home), None)
+        decision = None if there is None else there.decision
         for _, tensor, _ in named:
             mark = record_of(tensor)
             if _is_loose(tensor) and device_of(tensor) != home:
                 self._rehome(tensor, home)
+                storage_of(tensor)._sd.decision = decision
             elif mark.__class__ is Helper and mark.made_in(frame):
                 self.resolve(tensor, home)
+                storage_of(tensor)._sd.decision = decision
 
     def _rehome(self, tensor: torch.Tensor, home: torch.device) -> None:
         storage = storage_of(tensor)

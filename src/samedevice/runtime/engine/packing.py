@@ -47,7 +47,7 @@ class Packing:
         record = memory_of(sequences)
         if record is None or not record.virtual:
             return op.func(sequences, lengths, *rest)
-        this_thread.device = record.device
+        this_thread.device, this_thread.decision = record.device, record.decision
         known = value_of(sequences, record)
         data, sizes = op.func(to_meta(sequences) if known is None else known, to_value(lengths), *rest)
         site = self._tracker.site()
@@ -55,6 +55,7 @@ class Packing:
             data = self._tracker.adopt(data, record.device, site)
         else:
             data = self._tracker.with_value(data, record.device, site, assumed=record.assumed)
+        this_thread.decision = None if (counted := memory_of(lengths)) is None else counted.decision
         self._tracker.note_host(sizes, site)
         own, source = memory_of(sizes), memory_of(lengths)
         if own is not None and source is not None and source.uncomputed:

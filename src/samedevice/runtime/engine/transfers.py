@@ -267,6 +267,7 @@ class Transfers:
             None if record is None else record.made, None if record is None else record.moved, assumed=False
         )
         own.assumed = record is not None and record.assumed
+        own.decision = None if record is None else record.decision
         own.pinned = True
         storage_of(pinned)._sd = own
         return pinned
