@@ -1,8 +1,9 @@
 import cola
 import torch
 
-features = torch.randn(6, 4, device="cuda:0")
-design = cola.ops.Dense(features)
-transposed = design.T.to_dense()
-print(transposed.shape, (transposed @ features).diagonal())
+device = torch.device("cuda:0")
+left, right = torch.randn(6, 2, device=device), torch.randn(2, 4, device=device)
+low_rank = cola.ops.Product(cola.ops.Dense(left), cola.ops.Dense(right))
+print((low_rank @ torch.ones(4, device=device)).shape)
+print(low_rank.T.to_dense().norm())
 print("SCENARIO OK")
