@@ -537,6 +537,12 @@ class Failure:
         root = None if first is None or first.kind != "placed" else self._root_of(first)
         return root is not None and root == self._root(computed)
 
+    def beside_the_input(self, operand: Operand) -> bool:
+        """Whether an object made it where data of the script were, and keeps it."""
+        first = self.taken(operand)
+        data = first is not None and first.kind in ("moved", "created") and first.name is None
+        return data and self.from_attribute(operand)
+
     def _root(self, operand: Operand) -> int | None:
         return None if operand.decision is None else self._root_of(operand.decision)
 
@@ -591,7 +597,7 @@ class Failure:
         It follows another tensor, or a layer put it there.
         """
         newest = operand.decision
-        follows = newest is not None and newest.source == "tensor"
+        follows = newest is not None and (newest.source == "tensor" or newest.taken is not None)
         sent = newest is not None and newest.kind == "moved" and newest.at is not None
         sent = sent and self.runs(newest.at) and self.born(operand) is None
         return operand.parted if follows or sent or self.activation(operand) else None

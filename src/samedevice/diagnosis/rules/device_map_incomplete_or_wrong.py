@@ -113,8 +113,8 @@ def _not_in_the_table(failure: Failure) -> Hint | None:
     for operand in largest_first(failure.event.operands) if by_loop else ():
         newest = operand.decision
         if newest is not None and newest.kind in ("created", "loaded") and newest.name is not None:
-            if failure.added_later(operand):
-                continue  # when the table was followed there was no such weight
+            if failure.added_later(operand) or failure.taken(operand) is not None:
+                continue  # when the table was followed there was no such weight, or somebody placed it
             name = operand.parameter or newest.name
             return Hint(
                 8.5, Phrase("rules.device-map-incomplete-or-wrong.unmapped", operand=name), operand.name
