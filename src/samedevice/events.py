@@ -117,8 +117,9 @@ class Decision:
     so somebody wrote the word.
     """
     taken: Decision | None = None
-    """Why the tensor was where it was whose `.device` was given here, whoever asked it, and when; None where
-    the device is from no tensor that was asked.
+    """Why the tensor was where it was whose `.device` was given here, whoever asked it, and when (`inherited`
+    where it was computed from the one that this decision put there); None where the device is from no tensor
+    that was asked.
     """
     device_at: Place | None = None
     """The line that made the device object which was given here: `torch.device("cuda:1")`."""

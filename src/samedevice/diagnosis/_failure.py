@@ -510,7 +510,8 @@ class Failure:
         newest, first = operand.decision, self.taken(operand)
         if newest is None or newest.kind != "moved" or operand.from_argument is None:
             return False
-        return first is not None and first.kind == "placed" and self._root_of(first) not in (None, 0)
+        weight = first is not None and first.kind == "placed" and not first.inherited
+        return weight and first is not None and self._root_of(first) not in (None, 0)
 
     def follows_a_layer(self, operand: Operand) -> bool:
         """Whether it was sent to where a layer of the running model had computed something."""
@@ -537,11 +538,11 @@ class Failure:
         root = None if first is None or first.kind != "placed" else self._root_of(first)
         return root is not None and root == self._root(computed)
 
-    def beside_the_input(self, operand: Operand) -> bool:
-        """Whether an object made it where data of the script were, and keeps it."""
-        first = self.taken(operand)
-        data = first is not None and first.kind in ("moved", "created") and first.name is None
-        return data and self.from_attribute(operand)
+    def fed(self, kept: Operand, computed: Operand) -> bool:
+        """Whether one operand was computed from the attribute that keeps the other one."""
+        own, other = (self.flow.roots(self.expression(each) or "") for each in (kept, computed))
+        held = {root.text for root in own if root.kind == "attribute"}
+        return any(root.kind == "attribute" and root.text in held for root in other)
 
     def _root(self, operand: Operand) -> int | None:
         return None if operand.decision is None else self._root_of(operand.decision)
@@ -597,9 +598,11 @@ class Failure:
         It follows another tensor, or a layer put it there.
         """
         newest = operand.decision
-        follows = newest is not None and (newest.source == "tensor" or newest.taken is not None)
-        sent = newest is not None and newest.kind == "moved" and newest.at is not None
-        sent = sent and self.runs(newest.at) and self.born(operand) is None
+        first = self.taken(operand)
+        of_layer = first is not None and first.kind in ("placed", "hook")
+        follows = newest is not None and (newest.source == "tensor" or of_layer)
+        moved = newest.at if newest is not None and newest.kind == "moved" else None
+        sent = moved is not None and self.runs(moved) and self.born(operand) is None
         return operand.parted if follows or sent or self.activation(operand) else None
 
     @staticmethod

@@ -600,6 +600,8 @@ def _device_from(step: Decision, file: str | None, running: str | None) -> list[
         first = first.taken
     if first is not step and first.device == step.device and first.kind != "outside":
         origin = decision_phrase(first, file, running)
+        if first.inherited:
+            return [Phrase("taken-computed", origin=origin)]
         if first.kind == "placed" and first.name is not None:
             return [Phrase("taken-named", name=_by_self(first.name, running), origin=origin)]
         return [Phrase("taken", origin=origin)]

@@ -1,12 +1,14 @@
 """A tensor that took its device from another one is mended where that one was made without a device.
 
 A cache class makes its buffers where its first keys are, and the keys come out of memory that the script
-allocated on the host: the class is right, and its line would be changed for everybody. Must guarantee: only a
-line of the script is changed, one where nothing named the device, and what it makes meets a GPU.
+allocated on the host: the class is right, and its line would be changed for everybody. Who else reads that
+memory is not known, so the change is never called safe. Must guarantee: only a line of the script is changed,
+one where nothing named the device and nothing is drawn at random, and what it makes meets a GPU.
 """
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 
 from samedevice.diagnosis._failure import Failure
@@ -14,11 +16,12 @@ from samedevice.diagnosis.fixes._constructed import constructed_fix
 from samedevice.diagnosis.fixes._edit import script_diff
 from samedevice.diagnosis.fixes._lasting import where_decided
 from samedevice.diagnosis.fixes._source import Script
-from samedevice.diagnosis.fixes._target import partners, unites
+from samedevice.diagnosis.fixes._target import partners
 from samedevice.diagnosis.fixes._told import told_fix
 from samedevice.events import Decision, Operand, on_accelerator
-from samedevice.findings import Fix, Safety
+from samedevice.findings import Fix
 from samedevice.messages import Phrase
+from samedevice.provenance.syntax import names_called, parsed
 
 
 def origin_fix(failure: Failure, guilty: Operand | None) -> Fix[Phrase] | None:
@@ -33,10 +36,9 @@ def origin_fix(failure: Failure, guilty: Operand | None) -> Fix[Phrase] | None:
     origin = replace(guilty, lineage=(first,), made=first.at, moved=None)
     for text, title in where_decided(failure, script, origin, met.pop()):
         if text is not None and (diff := script_diff(script, text)) is not None:
-            safety: Safety = "safe" if unites(failure, guilty) else "check"
-            return Fix(_titled(title, first), safety, diff, script.file)
+            return Fix(_titled(title, first), "check", diff, script.file)
     fix = constructed_fix(failure, script, origin) or told_fix(failure, script, origin)
-    return None if fix is None else replace(fix, file=script.file)
+    return None if fix is None else replace(fix, safety="check", file=script.file)
 
 
 def _first(guilty: Operand | None) -> Decision | None:
@@ -49,7 +51,15 @@ def _first(guilty: Operand | None) -> Decision | None:
         first = first.taken
     if first is None or newest is None or first is newest or newest.device != "cpu":
         return None
-    return first if (first.kind, first.source, first.device) == ("created", "default", "cpu") else None
+    if (first.kind, first.source, first.device) != ("created", "default", "cpu") or first.name is not None:
+        return None
+    made = names_called(ast.walk(parsed(first.at.call or first.at.code) or _NOTHING)) if first.at else _RANDOM
+    return None if made & _RANDOM else first
+
+
+_NOTHING = ast.Module([], [])
+_RANDOM = frozenset(("rand", "randn", "randint", "randperm", "normal", "Parameter"))
+"""What draws other numbers on another device, and what belongs to a module."""
 
 
 def _titled(title: Phrase, first: Decision) -> Phrase:

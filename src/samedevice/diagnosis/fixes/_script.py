@@ -138,7 +138,9 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
         fixes = _beside(fixes, found)
     fixes = _map_first(failure, script, [_checked(fix, script) for fix in fixes])
     origin = origin_fix(failure, guilty) if failure.mismatch and not told else None
-    fixes = [*([] if origin is None else [origin]), *fixes]
+    if origin is not None:
+        here = [fix for fix in fixes if _decides(fix) and fix.file in (None, origin.file)]
+        fixes = [*here, origin, *(fix for fix in fixes if fix not in here)]
     if verdict.cause == "block-split-across-devices" or _left_by_a_cut(failure, verdict):
         by_hand = script is not None and not isinstance(map_argument(script), ast.Constant)
         whole = whole_class_fix(failure, script, by_hand)

@@ -104,8 +104,8 @@ def _next_tokens(failure: Failure) -> Hint | None:
 
 
 def _put_beside_the_ids(failure: Failure) -> Hint | None:
-    """Whole numbers that come from what a layer computed, so were chosen by it, are put into what was made
-    where another layer of the same model is, or where its first ids were: where that one takes its ids.
+    """Whole numbers that a layer computed from what an object keeps are put back there, where another layer
+    of the same model is: that one takes its ids there.
     """
     if failure.op not in _JOINS or failure.in_model or failure.feeds_backward:
         return None
@@ -114,8 +114,7 @@ def _put_beside_the_ids(failure: Failure) -> Hint | None:
         if not ids.dtype.startswith("int") or ids in chosen:
             continue
         for each in chosen:
-            there = failure.beside_its_model(ids, each) or failure.beside_the_input(ids)
-            if each.device != ids.device and there:
+            if each.device != ids.device and failure.beside_its_model(ids, each) and failure.fed(ids, each):
                 apart = Phrase("rules.lm-head-or-tied-weight-split.logits-apart", device=each.device)
                 return Hint(7.6, apart, each.name)
     return None

@@ -166,19 +166,23 @@ def _joined_later(failure: Failure) -> Hint | None:
             key = "rules.module-left-on-other-device.joined-later"
             name = weight.parameter or weight.name
             values = {"operand": name, "elsewhere": weight.device, "device": away[0].device}
-            sure = 4.2 if failure.adds_to_a_layer else 7.2  # what is added may be an adapter as well
+            computed = any(map(failure.activation, away))
+            sure = 7.2 if computed and not failure.adds_to_a_layer else 4.2  # it may be an adapter as well
             return Hint(sure, Phrase(key, input=failure.written(away[0]), **values), weight.name)
     return None
 
 
 def _apart_from_the_other_model(failure: Failure) -> Hint | None:
-    """A weight of a model that is whole on one GPU, and what it is given was sent to where another one is."""
+    """A weight of a model that is whole on the current GPU, since the program said no number where it placed
+    it, and what it is given was sent to where another model is.
+    """
     model = failure.event.running[-1] if failure.event.running else None
     if model is None or failure.dispatched or len(model.below) != 1:
         return None
     for weight in largest_first(failure.weights):
         sent = [each for each in failure.plain if each.device != weight.device]
-        if weight.decision is not None and weight.decision.kind == "placed" and sent:
+        placed = weight.decision
+        if placed is not None and placed.kind == "placed" and placed.without_index and sent:
             if all(map(failure.follows_another_model, sent)):
                 key = "rules.module-left-on-other-device.apart-from-the-other"
                 name = weight.parameter or weight.name

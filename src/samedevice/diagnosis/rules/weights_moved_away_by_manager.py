@@ -45,7 +45,7 @@ from __future__ import annotations
 from samedevice.diagnosis._failure import Failure, largest_first
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, sign, unless
 from samedevice.diagnosis.paste import short_file
-from samedevice.events import Decision, on_accelerator
+from samedevice.events import Decision, Place, on_accelerator
 from samedevice.messages import Phrase
 from samedevice.provenance.syntax import runs_at_calls
 
@@ -87,14 +87,22 @@ def _taken_from_the_script(failure: Failure) -> Hint | None:
         if newest is None or put is None or (newest.kind, put.kind) != ("placed", "placed"):
             continue
         met = {each.device for each in failure.event.operands if not each.role}
-        foreign = not _by_script(failure, newest)
-        by = newest.at if newest.device_at is None else newest.device_at
-        if foreign and by is not None and _by_script(failure, put) and met == {put.device}:
+        chose = _chosen_by_package(failure, newest)
+        if chose is not None and _by_script(failure, put) and met == {put.device}:
             key = "rules.weights-moved-away-by-manager.sent-elsewhere"
             values = {"operand": weight.parameter or weight.name, "device": newest.device}
-            where = f"{short_file(by.file)}:{by.line}"
+            where = f"{short_file(chose.file)}:{chose.line}"
             return Hint(8, Phrase(key, where=where, before=put.device, **values), weight.name)
     return None
+
+
+def _chosen_by_package(failure: Failure, decision: Decision) -> Place | None:
+    """The line of a package that chose the device: that sent the weight and names it there, or made it."""
+    if decision.taken is not None:
+        return None
+    named = decision.source in ("literal", "current-gpu")
+    chose = decision.device_at or (decision.at if named else None)
+    return None if failure.by_user(chose) else chose
 
 
 def _by_script(failure: Failure, decision: Decision) -> bool:
@@ -164,8 +172,8 @@ RULE = Rule(
     },
     sentences={
         "sent-elsewhere": {
-            "en": "{where} sent {operand} to {device}; the script had put it on {before}",
-            "zh": "脚本把 {operand} 放在 {before} 上，后来 {where} 把它移到了 {device}",
+            "en": "{operand} was sent to {device}, which {where} chose; the script had put it on {before}",
+            "zh": "脚本把 {operand} 放在 {before} 上，后来它被移到了 {device}，那是 {where} 选定的设备",
         },
         "sent-away": {
             "en": "{function} sent {operand} back to the host after it had been on a GPU",

@@ -292,7 +292,7 @@ class Engine:
         call.home, call.target = home, target or home
         if call.target != home:
             this_thread.decision = decision = Decision("created", call.target, self.tracker.site())
-            decision.take(this_thread.taken)
+            decision.taken = this_thread.taken
         if generator is not None:
             self.mismatches.check_generator(call, generator, call.target)
         return self.on_virtual(call)
@@ -398,7 +398,7 @@ class Engine:
             if this_thread.decision is None:
                 how: DecisionKind = "created" if op.short in _WRAPS else "outside"
                 this_thread.decision = decision = Decision(how, CPU, site)
-                decision.take(this_thread.taken)
+                decision.taken = this_thread.taken
             self.tracker.note_host(result, site)
             if pinned:
                 for tensor in tensors_in(result):
@@ -430,7 +430,7 @@ class Engine:
         op, args, kwargs = call.op, call.args, call.kwargs
         this_thread.decision = decision = Decision("created", target or CPU, self.tracker.site())
         decision.without_index = without_number(kwargs.get("device"))
-        decision.take(this_thread.taken)
+        decision.taken = this_thread.taken
         if generator is not None and op.random:
             self.mismatches.check_generator(call, generator, target or CPU)
         if target is None or target.type == "cpu":

@@ -38,6 +38,7 @@ class Decision:
     __slots__ = (
         "__weakref__",
         "by_user",
+        "computed",
         "device",
         "earlier",
         "how",
@@ -46,6 +47,7 @@ class Decision:
         "site",
         "taken",
         "told",
+        "told_of_results",
         "without_index",
     )
 
@@ -71,17 +73,29 @@ class Decision:
         """Tells what was decided first."""
         self.without_index = False
         """Whether the program said `cuda`, the current GPU, without a number."""
-        self.told: torch.device | None = None
+        self.told: Any = None
         """The object that tells a program the device; see Note [Asked devices]."""
+        self.told_of_results: Any = None
+        """The one that what was computed from its tensor tells."""
+        self.computed = False
+        """Of a copy: whether what was computed was asked, not the tensor itself."""
         self.taken: Decision | Site | None = None
-        """Whose device it took: that of a tensor that the program had asked, or one that a line made."""
+        """Whose device it took: why the tensor was there that the program had asked, or the line that made
+        the device.
+        """
 
-    def take(self, taken: Decision | Site | None) -> None:
-        """Remember whose device it took; of a long row that took it from one another the first ones."""
-        each, row = taken, 0
-        while isinstance(each, Decision) and row < _LONGEST_ROW:
+    def alone(self, *, computed: bool) -> Decision:
+        """A copy without a past, for others to keep; of a long row that took it from one another the first
+        ones are in it.
+        """
+        copied = self._followed(None)
+        copied.computed = computed
+        each, row = copied.taken, 0
+        while isinstance(each, Decision):
             each, row = each.taken, row + 1
-        self.taken = taken.taken if isinstance(taken, Decision) and row == _LONGEST_ROW else taken
+        if row >= _LONGEST_ROW and isinstance(copied.taken, Decision):
+            copied.taken = copied.taken.taken
+        return copied
 
     def _followed(self, earlier: Decision | None) -> Decision:
         """The same decision in another chain."""

@@ -70,9 +70,6 @@ def seen_device(tensor: torch.Tensor) -> torch.device:
             with torch._C.DisableTorchFunctionSubclass():
                 record = storage_of(tensor)._sd
         if isinstance(record, Memory):
-            decision = record.decision
-            if decision is not None and decision.device is record.device:
-                return decision.told or told_device(decision)
             return record.device
         if hasattr(tensor, "__tensor_flatten__"):  # a wrapper, such as a DTensor, is where its parts are
             parts = [getattr(tensor, name, None) for name in tensor.__tensor_flatten__()[0]]
@@ -88,6 +85,22 @@ def seen_device(tensor: torch.Tensor) -> torch.device:
             return seen_device(shards[0].tensor) if shards else current_machine().cuda(None)
     found: torch.device = raw_device(tensor)
     return found
+
+
+def _asked_device(tensor: torch.Tensor) -> torch.device:
+    """`x.device`: an object that is known again when the program hands it on; see Note [Asked devices]."""
+    found = seen_device(tensor)
+    if this_thread.raw:
+        return found
+    try:
+        record = storage_of(tensor)._sd
+    except (NotImplementedError, RuntimeError, ValueError):
+        return found
+    decision = record.decision if record.__class__ is Memory else None
+    if decision is None or decision.device is not found:
+        return found
+    own = isinstance(tensor, torch.nn.Parameter) or decision.site in (record.made, record.moved)
+    return told_device(decision, computed=not own)
 
 
 class _Transfer(torch.autograd.Function):
@@ -186,7 +199,7 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         if len(args) > 2:
             copy = args[2]
         waits_not = args[1] if len(args) > 1 else kwargs.get("non_blocking", False)
-        device = seen_device(other)
+        device = _asked_device(other)
         return move(
             self,
             device,
@@ -590,7 +603,7 @@ def _parse_to_on_machine(*args: Any, **kwargs: Any) -> Any:
     like = args[0] if args and isinstance(args[0], Tensor) else kwargs.get("tensor")
     if isinstance(like, Tensor):
         _, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
-        return seen_device(like), dtype, non_blocking, memory_format
+        return _asked_device(like), dtype, non_blocking, memory_format
     if args and isinstance(args[0], int) and not isinstance(args[0], bool):
         args = (state.device(args[0]), *args[1:])
     if isinstance(kwargs.get("device"), int):
@@ -649,7 +662,7 @@ _LAZY = tuple(name for name in _ANSWERS if getattr(Tensor, name) in _Uninitializ
 
 
 PATCHES = (
-    Patch("torch.Tensor.device", Constant(property(seen_device)), _PLACE),
+    Patch("torch.Tensor.device", Constant(property(_asked_device)), _PLACE),
     *(
         Patch(f"torch.Tensor.is_{name}", Constant(property(answer)), _PLACE)
         for name, answer in (

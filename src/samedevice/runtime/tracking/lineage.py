@@ -55,6 +55,8 @@ class Lineages:
         self._states: dict[int, str] = {}
         self._gradients: frozenset[int] = frozenset()
         self._parameters: dict[int, str] = {}
+        self._weights: dict[int, str] = {}
+        """The same names by the order of the decision, which a copy of it has, too."""
         self._modules: dict[int, str] = {}
         self._groups: dict[_Group, list[tuple[str, Decision]]] = {}
         for root in _outermost_first(modules):
@@ -66,6 +68,7 @@ class Lineages:
                 record = record_of(tensor)
                 if isinstance(record, Memory) and record.decision is not None:
                     self._parameters.setdefault(id(record.decision), name)
+                    self._weights.setdefault(record.decision.order, name)
         outermost = (modules[running - 1],) if running else ()
         self._group((*outermost, *reversed(modules)), apart)
 
@@ -182,7 +185,7 @@ class Lineages:
         return self._parted.get(id(record.decision)) if isinstance(record, Memory) else None
 
     def _step(self, decision: Decision, *, inherited: bool) -> Step:
-        name = self._parameters.get(id(decision))
+        name = self._parameters.get(id(decision)) or self._weights.get(decision.order)
         kind = decision.how
         entry = None
         if name is not None and kind in ("moved", "placed", "loaded"):
@@ -207,7 +210,7 @@ class Lineages:
             inherited=inherited,
             order=decision.order,
             without_index=decision.without_index,
-            taken=self._step(taken, inherited=False) if isinstance(taken, Decision) else None,
+            taken=self._step(taken, inherited=taken.computed) if isinstance(taken, Decision) else None,
             device_at=None if isinstance(taken, Decision) else resolve(taken),
         )
 

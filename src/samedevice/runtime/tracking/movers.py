@@ -31,7 +31,7 @@ def decision_to_move(
     """The decision to move memory to `target`, by whom the running code shows."""
     how, module, by_user = mover(frame, frames)
     decision = Decision(how, target, site, shortened(earlier), by_user if by_user != site else None, module)
-    decision.take(this_thread.taken)
+    decision.taken = this_thread.taken
     return decision
 
 
