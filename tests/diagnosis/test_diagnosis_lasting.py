@@ -12,37 +12,6 @@ from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 
 PROGRAMS = {
-    "what a store makes where its first entry was, which nobody had placed": (
-        """\
-import torch
-
-DEVICE = "cuda:1"
-
-class Layer:
-    keys = None
-
-    def update(self, new):
-        if self.keys is None:
-            self.dtype, self.device = new.dtype, new.device
-            self.keys = torch.tensor([], dtype=self.dtype, device=self.device)
-        self.keys = torch.cat([self.keys, new])
-        return self.keys
-
-class Server:
-    def __init__(self):
-        self.memory = {}
-
-    def allocate(self, handle, length):
-        self.memory[handle] = torch.zeros(length)
-
-layer, server = Layer(), Server()
-server.allocate("session", 4)
-layer.update(server.memory["session"][:0])
-for _ in range(3):
-    layer.update(torch.ones(2, device=DEVICE))
-""",
-        ["        self.memory[handle] = torch.zeros(length, device=DEVICE)"],
-    ),
     "a constant of the script, beside one that names the device": (
         """\
 import torch
@@ -766,3 +735,60 @@ def test_a_call_that_asks_for_the_right_device_already_is_not_changed(tmp_path):
     repaired = tmp_path / "repaired.py"
     repaired.write_text(apply(first, KEPT), "utf-8")
     assert ran(repaired)[0] == []
+
+
+STORE = """\
+import torch
+
+DEVICE = "cuda:1"
+
+class Layer:
+    keys = None
+
+    def update(self, new):
+        if self.keys is None:
+            self.dtype, self.device = new.dtype, new.device
+            self.keys = torch.tensor([], dtype=self.dtype, device=self.device)
+        self.keys = torch.cat([self.keys, new])
+        return self.keys
+
+class Server:
+    def __init__(self):
+        self.memory = {}
+
+    def allocate(self, handle, length):
+        self.memory[handle] = torch.zeros(length)
+
+layer, server = Layer(), Server()
+server.allocate("session", 4)
+layer.update(server.memory["session"][:0])
+for _ in range(3):
+    layer.update(torch.ones(2, device=DEVICE))
+"""
+
+
+def test_what_took_its_device_from_memory_that_nobody_placed_is_mended_there(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(STORE, "utf-8")
+    (finding,), _ = ran(path)
+    line = "+        self.memory[handle] = torch.zeros(length, device=DEVICE)\n"
+    (fix,) = [each for each in finding.fixes if line in (each.diff or "")]
+    assert fix.safety == "check"  # who else reads the memory is not known
+    repaired = tmp_path / "repaired.py"
+    repaired.write_text(apply(fix.diff, STORE), "utf-8")
+    assert ran(repaired)[0] == []
+
+
+@pytest.mark.parametrize(
+    "made", ["torch.rand(length)", "nn.Parameter(torch.zeros(length))", "torch.randperm(length).float()"]
+)
+def test_nothing_is_mended_there_that_is_drawn_or_belongs_to_a_module(made, tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(
+        STORE.replace("torch.zeros(length)", made).replace(
+            "import torch\n", "import torch\nfrom torch import nn\n"
+        ),
+        "utf-8",
+    )
+    findings, _ = ran(path)
+    assert not any("self.memory[handle]" in (fix.diff or "") for fix in findings[0].fixes)

@@ -8,7 +8,7 @@ packages are never part of what is applied.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -291,10 +291,18 @@ def told(bench: Bench, findings: Sequence[Finding[Phrase]]) -> list[Finding[Phra
             if tried == FAILS and fix.safety == "safe":
                 fix = replace(fix, safety="check")  # noqa: PLW2901 -- what was promised did not hold
             fixes.append(replace(fix, tried=_phrase(tried)))
-        # the one that was kept in front of one that only might have been
-        kept = sorted(fixes, key=lambda each: each.tried != _WORDS[CLEAN]) if number in mended else fixes
-        result.append(replace(finding, fixes=tuple(kept)))
+        result.append(replace(finding, fixes=tuple(_kept_first(bench, fixes) if number in mended else fixes)))
     return result
+
+
+def _kept_first(bench: Bench, fixes: Iterable[Fix[Phrase]]) -> list[Fix[Phrase]]:
+    """The fix that was kept in front of those that only might have been; but a change of the project's own
+    files stays in front of a patch of a library.
+    """
+    ordered = sorted(fixes, key=lambda each: each.tried != _WORDS[CLEAN])
+    if ordered and ordered[0].file is not None and not bench.owned(ordered[0].file):
+        ordered.sort(key=lambda each: not (each.diff and each.file is not None and bench.owned(each.file)))
+    return ordered
 
 
 def _phrase(tried: Tried | None) -> Phrase | None:

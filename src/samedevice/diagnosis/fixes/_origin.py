@@ -53,12 +53,13 @@ def _first(guilty: Operand | None) -> Decision | None:
         return None
     if (first.kind, first.source, first.device) != ("created", "default", "cpu") or first.name is not None:
         return None
-    made = names_called(ast.walk(parsed(first.at.call or first.at.code) or _NOTHING)) if first.at else _RANDOM
-    return None if made & _RANDOM else first
+    texts = () if first.at is None else (first.at.code, first.at.call)
+    made = frozenset[str]().union(*(names_called(ast.walk(parsed(text) or _NOTHING)) for text in texts))
+    return None if made & _NOT_ALIKE else first
 
 
 _NOTHING = ast.Module([], [])
-_RANDOM = frozenset(("rand", "randn", "randint", "randperm", "normal", "Parameter"))
+_NOT_ALIKE = frozenset(("rand", "randn", "randint", "randperm", "normal", "Parameter"))
 """What draws other numbers on another device, and what belongs to a module."""
 
 
