@@ -57,7 +57,7 @@ def _detect(failure: Failure) -> Hint | None:
     model = failure.event.running[-1] if failure.event.running else None
     if model is None:
         return None
-    if (moved := _taken_from_the_script(failure)) is not None:
+    if (moved := _taken_from_the_script(failure) or _was_in_place(failure)) is not None:
         return moved
     whole = set(model.below) == {"cpu"}
     for weight in largest_first(failure.weights) if failure.mismatch else ():
@@ -93,6 +93,29 @@ def _taken_from_the_script(failure: Failure) -> Hint | None:
             values = {"operand": weight.parameter or weight.name, "device": newest.device}
             where = f"{short_file(chose.file)}:{chose.line}"
             return Hint(8, Phrase(key, where=where, before=put.device, **values), weight.name)
+    return None
+
+
+def _was_in_place(failure: Failure) -> Hint | None:
+    """A weight that had been put where all is that it meets, which layers computed, and that a function, which
+    chose no GPU itself, has sent to another GPU since.
+    """
+    computed = bool(failure.plain) and all(map(failure.activation, failure.plain))
+    for weight in largest_first(failure.weights) if computed and failure.two_gpus else ():
+        newest, *before = weight.lineage or (None,)
+        met = {each.device for each in failure.plain}
+        if newest is None or newest.at is None or newest.kind != "placed" or len(met) != 1:
+            continue
+        if failure.dispatched or weight.tied:
+            continue
+        by_function = newest.at.function not in ("<module>", "__init__", "main")
+        chose = newest.source in ("literal", "current-gpu")
+        was_there = any(step.kind == "placed" and {step.device} == met for step in before)
+        if by_function and was_there and not chose and newest.entry is None:
+            operand, device = weight.parameter or weight.name, newest.device
+            key = "rules.weights-moved-away-by-manager.no-longer-there"
+            values = {"function": newest.at.function, "before": met.pop()}
+            return Hint(6.2, Phrase(key, operand=operand, device=device, **values), weight.name)
     return None
 
 
@@ -171,6 +194,10 @@ RULE = Rule(
         "zh": "使用前让管理器加载模型，或关闭其低显存/offload 模式；调整步骤顺序",
     },
     sentences={
+        "no-longer-there": {
+            "en": "{operand} had been on {before}, until {function} sent it to {device}",
+            "zh": "{operand} 原在 {before} 上，后来被 {function} 移到了 {device}",
+        },
         "sent-elsewhere": {
             "en": "{operand} was sent to {device}, which {where} chose; the script had put it on {before}",
             "zh": "脚本把 {operand} 放在 {before} 上，后来它被移到了 {device}，那是 {where} 选定的设备",
