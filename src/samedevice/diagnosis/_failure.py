@@ -538,6 +538,14 @@ class Failure:
         root = None if first is None or first.kind != "placed" else self._root_of(first)
         return root is not None and root == self._root(computed)
 
+    def of_another_model(self, operand: Operand) -> bool:
+        """Whether layers computed it that are known to be no part of the outermost running module, all of
+        which is on one GPU.
+        """
+        model = self.event.running[-1] if self.event.running else None
+        whole = model is not None and len(set(model.below)) == 1
+        return whole and self.activation(operand) and self._root(operand) not in (None, 0)
+
     def fed(self, kept: Operand, computed: Operand) -> bool:
         """Whether one operand was computed from the attribute that keeps the other one."""
         own, other = (self.flow.roots(self.expression(each) or "") for each in (kept, computed))

@@ -59,8 +59,9 @@ def _listed(failure: Failure, operand: Operand) -> bool:
 
 
 def _of_weight(copy: Operand, met: Operand) -> bool:
-    """Whether a copy comes from a weight, or from what it meets; or nobody knows what it comes from."""
-    own = {step.order for step in met.lineage}
+    """Whether a copy comes from a weight, also from the one that it meets; or nobody knows what from."""
+    weight = bool(met.role) or any(step.name is not None for step in met.lineage)
+    own = {step.order for step in met.lineage} if weight else set()
     return not copy.lineage or any(step.name is not None or step.order in own for step in copy.lineage)
 
 

@@ -92,6 +92,7 @@ def _detect(failure: Failure) -> Hint | None:
     if not failure.in_model and failure.takes_gradients:
         return hint  # what a function keeps for its gradient is no part of a model
     runs = failure.in_model or any(place.function == "forward" for place in failure.event.stack)
+    runs = runs and not any(map(failure.of_another_model, failure.plain))
     if hint is None:
         odd = _smaller(failure) or _brought(failure) or failure.odd(*failure.event.operands)
         return None if odd is None else Hint(5.0 if runs else 4.6, _placed_apart(failure), odd.name)

@@ -74,7 +74,11 @@ def _detect(failure: Failure) -> Hint | None:
                 Phrase("rules.hard-coded-device.literal", operand=failure.written(operand), text=text[:60]),
                 operand.name,
             )
-    return (_by_literal(failure) or _whole_model(failure)) if failure.mismatch else None
+    return (
+        (_by_literal(failure) or _whole_model(failure) or _weight_taken(failure))
+        if failure.mismatch
+        else None
+    )
 
 
 def _by_literal(failure: Failure) -> Hint | None:
@@ -155,6 +159,22 @@ def _whole_model(failure: Failure) -> Hint | None:
         return None
     values = {"operand": weight.parameter or weight.name, "text": (placed.at.call or placed.at.code)[:60]}
     return Hint(8.1, Phrase("rules.hard-coded-device.literal", **values), weight.name)
+
+
+def _weight_taken(failure: Failure) -> Hint | None:
+    """A weight that had been put where all is that it meets, until a function took it to whatever GPU was
+    current.
+    """
+    met = {each.device for each in failure.plain}
+    for weight in failure.weights if failure.two_gpus and len(met) == 1 else ():
+        newest, *before = weight.lineage or (None,)
+        if newest is None or newest.at is None or newest.source != "current-gpu" or failure.dispatched:
+            continue
+        if any(step.kind == "placed" and {step.device} == met for step in before):
+            values = {"operand": weight.parameter or weight.name}
+            text = (newest.at.call or newest.at.code)[:60]
+            return Hint(7.1, Phrase("rules.hard-coded-device.literal", text=text, **values), weight.name)
+    return None
 
 
 def _given_back(failure: Failure, operand: Operand, decision: Decision) -> bool:
