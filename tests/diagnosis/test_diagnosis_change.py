@@ -62,6 +62,14 @@ CHANGED = {
         ),
         "write line 11 as: p = torch.gather(probs, 1, (ids + 1).to(probs.device))",
     ),
+    "beside a tensor whose method is given a number": (
+        traceback(
+            ("train.py", "loss", "x = F.cross_entropy(logits.view(-1, V), labels.view(-1), weight=self.w)"),
+            error=old("cuda:3", "cuda:0", "weight", "nll_loss_forward"),
+        ),
+        "write line 11 as: x = F.cross_entropy(logits.view(-1, V), labels.view(-1), "
+        "weight=self.w.to(logits.device))",
+    ),
     "the labels of a criterion": (
         traceback(
             ("train.py", "step", "loss = criterion(model(x), y)"),

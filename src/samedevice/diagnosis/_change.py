@@ -38,6 +38,12 @@ _ARGUMENTS = {
     "bmm": ("self", "mat2"),
 }
 """By function or method, what torch's messages call its arguments, in order; `self` is a method's own."""
+_OF_TENSORS = frozenset(
+    "argmax bfloat16 bool chunk clamp clone contiguous detach double exp expand flatten float gather half int log "
+    "log_softmax long masked_fill masked_select max mean min narrow permute pow repeat reshape select sigmoid "
+    "softmax sqrt squeeze sum tanh to transpose type unflatten unsqueeze view".split()
+)
+"""Methods whose result is where the tensor is."""
 _MODULES = frozenset(("torch", "F", "functional", "torch.nn.functional", "nn.functional"))
 _NO_MODULES = frozenset(
     "to cuda cpu type view append extend add update float int len list tuple str print next iter sum max min "
@@ -266,22 +272,27 @@ def _arguments(call: ast.Call) -> dict[str, ast.expr]:
 
 
 def _simple(node: ast.expr) -> str | None:
-    """A name or an attribute of one: what can be asked for its device without doing anything twice."""
-    for each in ast.walk(node):
-        if isinstance(each, (ast.Name, ast.Attribute)) and _plain(each) and not _called(node, each):
-            return ast.unparse(each)
-    return None
+    """A name or an attribute of one, whose method or part the value is, or what a model was called with: what
+    can be asked for its device without doing anything twice. What a tensor's method is given may be a number.
+    """
+    while True:
+        match node:
+            case ast.Call(func=ast.Attribute(value=of, attr=name)) if name in _OF_TENSORS:
+                node = of
+            case ast.Call(func=ast.Name() | ast.Attribute(), args=[of, *_]) | ast.Subscript(value=of):
+                node = of
+            case ast.UnaryOp(operand=of) | ast.BinOp(left=of):
+                node = of
+            case ast.Name() | ast.Attribute() if _plain(node) and ast.unparse(node) not in _MODULES:
+                return ast.unparse(node)
+            case _:
+                return None
 
 
 def _plain(node: ast.expr) -> bool:
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name)
-
-
-def _called(tree: ast.expr, node: ast.expr) -> bool:
-    """Whether it is what a call calls."""
-    return any(isinstance(each, ast.Call) and each.func is node for each in ast.walk(tree))
 
 
 def _kept(node: ast.expr) -> bool:

@@ -200,6 +200,8 @@ def _cure_of_import(message: str) -> Phrase | None:
         if found["partial"] or _CIRCULAR in message:
             return Phrase("rules.not-a-device-error.cure-import-circular", module=found["module"])
         return Phrase("rules.not-a-device-error.cure-import-part", part=found["name"], package=package)
+    if "torchvision::" in message:
+        return Phrase("rules.not-a-device-error.cure-import-torchvision")
     if (found := _MISSING_MODULE.search(message)) is None:
         return None
     module = found["module"].rstrip(".")

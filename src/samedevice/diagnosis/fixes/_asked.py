@@ -26,6 +26,8 @@ def asked_fix(failure: Failure, script: Script | None, guilty: Operand | None) -
     decision = None if guilty is None else guilty.decision
     if script is None or guilty is None or decision is None or decision.source != "argument":
         return None
+    if failure.launched:
+        return None  # what a rank is given is mostly its number
     place, met = decision.at, {each.device for each in partners(failure, guilty)}
     if not script.holds(place) or len(met) != 1 or len(wanted(failure, guilty)) != 1:
         return None

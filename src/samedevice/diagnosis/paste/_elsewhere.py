@@ -221,8 +221,8 @@ ROWS: tuple[Elsewhere, ...] = (
     ),
     _row(
         "import",
-        "dll load failed|cannot open shared object",
-        r"DLL load failed|cannot open shared object file",
+        "dll load failed|cannot open shared object|torchvision::",
+        r"DLL load failed[^\n]{0,80}|(?:[\w.+-]{1,60}: )?cannot open shared object file|operator torchvision::\w+ does not exist",
     ),
     _row(
         "network",

@@ -178,7 +178,7 @@ RULE = Rule(
             "zh": "为当前的 Python、torch 和 CUDA 安装对应的包",
         },
         "cure-import-missing": {
-            "en": "install the package that {module} is of into the Python that runs the script (mostly it has the same name: python -m pip install {module}); if {module} is a file of your own, start in its folder or put that folder into PYTHONPATH",
+            "en": "install the package that has {module} (often under the same name: python -m pip install {module}) into the Python that runs the script; if {module} is a file of your own, start in its folder, or put that folder into PYTHONPATH",
             "zh": "把提供 {module} 的包装进运行脚本的那个 Python（包名多半相同：python -m pip install {module}）；如果 {module} 是自己的文件，就在它所在的目录启动，或把该目录加入 PYTHONPATH",
         },
         "cure-import-known": {
@@ -188,6 +188,10 @@ RULE = Rule(
         "cure-import-part": {
             "en": "the installed {package} has no {part}: it is another version than the code was written for (python -m pip show {package} tells which), or a file of your own has the name {package}",
             "zh": "已安装的 {package} 里没有 {part}：版本与代码所针对的不同（用 python -m pip show {package} 查看），或者自己的某个文件也叫 {package}",
+        },
+        "cure-import-torchvision": {
+            "en": "this torchvision was built for another torch: install the pair that belongs together (samedevice doctor names it), or python -m pip install --upgrade torch torchvision",
+            "zh": "这个 torchvision 是为另一个版本的 torch 编译的：安装配套的版本（samedevice doctor 会给出），或 python -m pip install --upgrade torch torchvision",
         },
         "cure-import-circular": {
             "en": "{module} is imported while it is still being imported: two files import each other, or a file of your own has the name of a package; rename it, or import inside the function",
