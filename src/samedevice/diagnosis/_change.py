@@ -39,9 +39,9 @@ _ARGUMENTS = {
 }
 """By function or method, what torch's messages call its arguments, in order; `self` is a method's own."""
 _OF_TENSORS = frozenset(
-    "argmax bfloat16 bool chunk clamp clone contiguous detach double exp expand flatten float gather half int log "
-    "log_softmax long masked_fill masked_select max mean min narrow permute pow repeat reshape select sigmoid "
-    "softmax sqrt squeeze sum tanh to transpose type unflatten unsqueeze view".split()
+    "argmax bfloat16 bool chunk clamp clone contiguous detach double exp expand flatten float gather half "
+    "int log log_softmax long masked_fill masked_select max mean min narrow permute pow repeat reshape "
+    "select sigmoid softmax sqrt squeeze sum tanh to transpose type unflatten unsqueeze view".split()
 )
 """Methods whose result is where the tensor is."""
 _MODULES = frozenset(("torch", "F", "functional", "torch.nn.functional", "nn.functional"))

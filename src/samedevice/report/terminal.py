@@ -573,8 +573,11 @@ def _by_self(name: str, running: str | None) -> str:
 
 def _lineage(operand: Operand, file: str | None, running: str | None) -> list[Value]:
     """Why the operand is on its device: the newest decision, and where a moved one was made."""
-    newest = operand.lineage[0]
-    if newest.inherited and operand.made is not None:
+    newest, *before = operand.lineage
+    at_once = newest.kind == "moved" and bool(before) and before[0].kind == "created"
+    if at_once and newest.at is not None and same_line(newest.at, before[0].at) and not _move_in(newest.at):
+        newest = replace(newest, kind="created")  # `torch.tensor(..., device=...)`
+    if newest.inherited and operand.made is not None and not same_line(operand.made, newest.at):
         place, told = _shown(operand.made, file), operand.made.file  # a line there is a line of that file
         origin = decision_phrase(newest, told, running)
         if newest.kind == "placed" and newest.name is not None:
@@ -628,7 +631,7 @@ def decision_phrase(step: Decision, file: str | None = None, running: str | None
         call = None if step.at is None else _move_in(step.at)
         return Phrase("moved-by", call=call, place=place) if call else Phrase("moved", place=place)
     if step.kind == "created":
-        key = _MADE.get(step.source or "", "made-never-moved")
+        key = _MADE.get(step.source or "", "made" if step.taken is not None else "made-never-moved")
         return Phrase(key, place=place, **({"said": step.said} if step.said and key in _MADE_SAYS else {}))
     return Phrase(_DECIDED[step.kind], place=place)
 

@@ -89,16 +89,23 @@ def _detect(failure: Failure) -> Hint | None:
 
 
 def _kept(weight: float, failure: Failure, state: Operand, guilty: Operand) -> Hint:
-    holder = state.holder or state.local or "?"
+    holder, written = state.holder or state.local or "?", failure.written(state)
+    if holder == written:
+        key = "rules.cache-or-beam-state-on-wrong-device.carried"
+        return Hint(weight, Phrase(key, operand=written), guilty.name)
     key = "rules.cache-or-beam-state-on-wrong-device.kept"
-    return Hint(weight, Phrase(key, operand=failure.written(state), holder=holder), guilty.name)
+    return Hint(weight, Phrase(key, operand=written, holder=holder), guilty.name)
 
 
 def _recurrent(failure: Failure) -> Hint | None:
     """The state that a recurrent layer is given for its first step."""
     for state in failure.plain:
         apart = any(each.device != state.device for each in failure.event.operands)
-        if state.name.partition("[")[0] == "hx" and apart and not failure.made_here(state):
+        data = [each for each in failure.plain if each.name.partition("[")[0] != "hx"]
+        with_data = bool(data) and all(each.device == state.device for each in data)
+        if state.name.partition("[")[0] != "hx" or not apart or failure.made_here(state):
+            continue
+        if not (with_data and failure.weights):  # else all that the layer is given is away from it
             return _kept(8, failure, state, state)
     return None
 
@@ -413,6 +420,10 @@ RULE = Rule(
         "across-layers": {
             "en": "{operand} was added up from layers on {device}; this layer is on another GPU",
             "zh": "{operand} 由 {device} 上的各层累加而来，而这一层在另一块 GPU 上",
+        },
+        "carried": {
+            "en": "{operand} goes on from step to step",
+            "zh": "{operand} 在各步之间传递",
         },
         "of-an-earlier-call": {
             "en": "{operand} was computed from what an earlier call was given, on {device}; this call was given all elsewhere",
