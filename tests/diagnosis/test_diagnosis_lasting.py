@@ -4,6 +4,10 @@ runs clean and copies nothing again.
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import pytest
 from test_diagnosis_fixes import apply
 
@@ -792,3 +796,52 @@ def test_nothing_is_mended_there_that_is_drawn_or_belongs_to_a_module(made, tmp_
     )
     findings, _ = ran(path)
     assert not any("self.memory[handle]" in (fix.diff or "") for fix in findings[0].fixes)
+
+
+MODEL = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+        self.seen = torch.tril(torch.ones(4, 4))
+
+    def forward(self, x):
+        return self.lin(x).masked_fill(self.seen == 0, 0.0)
+"""
+RUN = """\
+import sys
+
+sys.path.insert(0, ROOT)
+import torch
+from made_model import Net
+
+net = Net().to("cuda:0")
+for _ in range(3):
+    net(torch.ones(4, 4, device="cuda:0"))
+"""
+
+
+@pytest.mark.parametrize("project", [True, False])
+def test_another_file_of_the_project_is_changed_as_the_script_is(project, tmp_path):
+    (tmp_path / "made_model.py").write_text(MODEL, "utf-8")
+    (tmp_path / "jobs").mkdir()
+    if project:
+        (tmp_path / "setup.py").touch()
+    path, document = tmp_path / "jobs" / "script.py", tmp_path / "found.json"
+    path.write_text(RUN.replace("ROOT", repr(str(tmp_path))), "utf-8")
+    words = ["run", "--machine", "2x24GB", "--json", str(document), str(path)]
+    subprocess.run(
+        [sys.executable, "-m", "samedevice", *words], check=False, capture_output=True, timeout=120
+    )
+    (finding,) = json.loads(document.read_text("utf-8"))["findings"]
+    first = finding["fixes"][0]
+    if project:
+        assert first["safety"] == "safe"
+        assert 'self.register_buffer("seen", ' in first["diff"]
+        assert first["file"] == str(tmp_path / "made_model.py")
+    else:
+        assert first["safety"] == "check"

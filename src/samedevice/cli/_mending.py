@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
@@ -23,12 +23,11 @@ from samedevice.cli._trial import Again
 from samedevice.edited import content
 from samedevice.findings import Finding, Status
 from samedevice.messages import Phrase, Several
-from samedevice.provenance import installed_path
+from samedevice.provenance.ownership import ownership
 from samedevice.report import short_path
 from samedevice.report.upstream import Patch, upstream_text
 
 PATCHES = "samedevice-patches"
-_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,25 +117,6 @@ def mended(
         shared = bench.texts if wanted.tries else texts
         _print_diffs(wanted, {file: text for file, text in shared.items() if owned(file)})
     return Mended(tuple(shown), tuple(lines), code, document)
-
-
-def ownership(script: str | None) -> Callable[[str], bool]:
-    """Whether a file is part of the user's project: that of the program, and of no installed package."""
-    folder = Path.cwd() if script is None else Path(script).parent
-    home = folder.resolve()
-    root = next(
-        (each for each in (home, *home.parents) if any((each / name).exists() for name in _PROJECT)), home
-    )
-
-    def owned(file: str) -> bool:
-        path = Path(file).resolve()
-        if installed_path(file) is not None or installed_path(str(path)) is not None:
-            return False
-        if not path.is_relative_to(root) or not path.is_file():
-            return False
-        return not any(part.startswith(".") for part in path.relative_to(root).parts)
-
-    return owned
 
 
 def _count(attempts: Sequence[Attempt], file: str) -> int:

@@ -72,6 +72,7 @@ from samedevice.diagnosis.paste import short_file
 from samedevice.events import Event, EventKind, Operand, Place, Running, on_accelerator
 from samedevice.findings import Fix, Safety
 from samedevice.messages import Phrase, Several, Value
+from samedevice.provenance.ownership import ownership
 from samedevice.provenance.syntax import given_by_name
 
 Repair = Callable[[Failure, Script | None, Operand | None], list[Fix[Phrase]]]
@@ -88,7 +89,16 @@ _CACHE = re.compile(r"\A(?:past_key_values?|layer_past|past|cache|cache_params|k
 
 
 def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
-    """What can be changed in the script, or in the map, for this cause."""
+    """What can be changed in the script, in the map, or in another file of the project, for this cause."""
+    found, at, user = _in_script(failure, verdict), failure.event.at, failure.event.user_at
+    if user is None or failure.by_user(at) or any(map(_decides, found)) or not ownership(user.file)(at.file):
+        return found
+    there = _in_script(replace(failure, event=replace(failure.event, user_at=at)), verdict)
+    return there if any(map(_decides, there)) else found
+
+
+def _in_script(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
+    """What can be changed in the script, or in the map."""
     user = failure.event.user_at
     script = Script.read(user.file) if user is not None else None
     guilty = next((each for each in failure.event.operands if each.name == verdict.guilty), None)
@@ -243,6 +253,9 @@ def _placed(failure: Failure, script: Script | None, guilty: Operand | None) -> 
     found = [*_made(failure, library, guilty), *_at_use(failure, library, guilty)]
     if not found and guilty.role and not _written(failure, guilty):
         found = _used(failure, library, guilty)
+    user = failure.event.user_at
+    if user is not None and ownership(user.file)(library.file):
+        return [_checked(fix, library) for fix in found]  # another file of the project
     return [
         replace(
             fix,
