@@ -188,15 +188,15 @@ def _event(
     operands = tuple(
         replace(
             operand,
-            local=spoken.local(key),
+            local=spoken.local(tensor),
             argument=spoken.argument(key),
             holder=spoken.holder(key),
             held_by_user=key in held,
             from_argument=given.get(key),
-            at_user=at_user.local(key),
+            at_user=at_user.local(tensor),
             hook=surroundings.owner_hook(known, names.get(key, ())),
         )
-        for operand, key in zip(operands, keys, strict=True)
+        for operand, key, (_, tensor) in zip(operands, keys, tensors, strict=True)
     )
     return replace(event, operands=(*(_with_source(each, own[::-1]) for each in operands), *results))
 

@@ -18,7 +18,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from types import CodeType, FrameType, FunctionType, MethodType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -261,11 +261,16 @@ def device_map(modules: Sequence[torch.nn.Module]) -> dict[str, str]:
     return next((placed for module in reversed(modules) if (placed := device_map_of(module))), {})
 
 
+_Key = TypeVar("_Key", int, "tuple[int, ...]")
+
+
 class Names:
     """Names that the frames of a failing statement have for tensors, by the identity of their memory."""
 
     def __init__(self, frames: Sequence[FrameType]) -> None:
         self._local: dict[int, str] = {}
+        self._views: dict[tuple[int, ...], str] = {}
+        """Variables of the failing frame by what they show of their memory: several may share one."""
         self._argument: dict[int, str] = {}
         self._holder: dict[int, str] = {}
         self.states: list[tuple[torch.Tensor, str]] = []
@@ -277,9 +282,10 @@ class Names:
             except Exception:
                 continue
 
-    def local(self, key: int) -> str | None:
+    def local(self, tensor: torch.Tensor) -> str | None:
         """How the failing frame itself spells the tensor: `cos`, `self.rope_deltas`, `labels`."""
-        return self._local.get(key)
+        key = identity(tensor)
+        return self._views.get(_view(key, tensor)) or self._local.get(key)
 
     def argument(self, key: int) -> str | None:
         """The parameter name by which the outermost function on the stack got the tensor."""
@@ -298,6 +304,7 @@ class Names:
                 key = identity(value)
                 if innermost:
                     self._spell(key, name)
+                    self._keep(self._views, _view(key, value), name)
                 if name in parameters:
                     self._argument[key] = name
             elif keeps_state(name, value) or (
@@ -338,10 +345,20 @@ class Names:
                 self.states.append((tensor, type(value).__name__))
 
     def _spell(self, key: int, path: str) -> None:
+        self._keep(self._local, key, path)
+
+    def _keep(self, names: dict[_Key, str], key: _Key, path: str) -> None:
         """Keep a name: the first one, or one that the failing line itself reads."""
-        known = self._local.get(key)
+        known = names.get(key)
         if known is None or (path in self._read_in_line and known not in self._read_in_line):
-            self._local[key] = path
+            names[key] = path
+
+
+def _view(key: int, tensor: torch.Tensor) -> tuple[int, ...]:
+    """Memory, and which part of it in which shape."""
+    if not key or tensor.layout != torch.strided:
+        return (key,)
+    return (key, int(tensor.storage_offset()), *map(int, tensor.shape))
 
 
 def _names_in_line(frame: FrameType) -> frozenset[str]:

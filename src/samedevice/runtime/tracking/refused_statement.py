@@ -82,7 +82,7 @@ def event_at(
         operands = tuple(
             replace(
                 _operand(name, tensor, device, names, spoken, own, lineages, shared.get(key, ())),
-                at_user=at_user.local(key),
+                at_user=at_user.local(tensor),
                 hook=owner_hook(modules or held, names.get(key, ())),
                 kept_within=None if key in names else within.get(key),
             )
@@ -186,10 +186,10 @@ def _operand(
         role=known[0][1] if known else None,
         tied=tuple(other for other, _ in known[1:]),
         assumed=memory is not None and memory.uncomputed,
-        local=spoken.local(key),
+        local=spoken.local(tensor),
         argument=spoken.argument(key),
         holder=spoken.holder(key) or (None if known else lineages.holder(tensor)),
-        kept_by=None if known else keeper(spoken.local(key), frames),
+        kept_by=None if known else keeper(spoken.local(tensor), frames),
         ingredients=() if known or (memory is not None and memory.moved) else ingredients(tensor, frames),
         gradient=lineages.is_gradient(tensor),
         from_argument=None if known else lineages.argument(tensor),
