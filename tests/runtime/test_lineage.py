@@ -278,3 +278,23 @@ def test_arguments_of_a_module_of_torch_are_named(machine):
     model = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Linear(2, 2)).cuda(0)
     model(torch.ones(1, 2))
     assert machine.events[-1].arguments == (("input", "cpu"),)
+
+
+def test_packed_padded_and_pinned_tensors_keep_the_decision(machine):
+    from torch.nn.utils import rnn
+
+    x, host = torch.ones(2, 3, 4).to("cuda:1"), torch.ones(3)
+    packed = rnn.pack_padded_sequence(x, torch.tensor([3, 2]), batch_first=True, enforce_sorted=False)
+    padded = rnn.pad_packed_sequence(packed, batch_first=True)[0]
+    decision = memory_of(x).decision
+    assert memory_of(packed.data).decision is decision
+    assert memory_of(padded).decision is decision
+    assert memory_of(rnn.pad_sequence([x[0], x[1, :2]])).decision is decision
+    assert memory_of(host.pin_memory()).decision is memory_of(host).decision
+
+
+def test_of_two_views_of_one_memory_the_right_one_is_named(machine):
+    source = torch.arange(12.0).view(3, 4).to("cuda:0")
+    data, targets = source[:2], source[1:].reshape(-1)[:4]
+    len(data) * torch.add(targets, torch.ones(4, device="cuda:1"))
+    assert machine.events[-1].operands[0].local == "targets"
