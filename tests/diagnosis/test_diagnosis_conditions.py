@@ -12,7 +12,7 @@ from test_diagnosis_fixes import findings_of
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
 
 PAIRS = {
-    "sent to where another model is, or to a GPU that the script names": (
+    "sent to where another model is, past one that was placed without a number, or to a GPU by its name": (
         "module-left-on-other-device",
         """
         class Net(nn.Module):
@@ -28,7 +28,7 @@ PAIRS = {
             def __call__(self, x):
                 x = x.to(self.device)
                 return self.second(self.first(x))
-        Chain(Net().to("cuda:0"), Net().to("cuda:1"))(torch.ones(2, 4))
+        Chain(Net().to("cuda"), Net().to("cuda:1"))(torch.ones(2, 4))
         """,
         "input-not-on-embedding-device",
         """

@@ -271,6 +271,7 @@ class Names:
         self._local: dict[int, str] = {}
         self._views: dict[tuple[int, ...], str] = {}
         """Variables of the failing frame by what they show of their memory: several may share one."""
+        self._shown: dict[str, tuple[int, ...]] = {}
         self._argument: dict[int, str] = {}
         self._holder: dict[int, str] = {}
         self.states: list[tuple[torch.Tensor, str]] = []
@@ -285,7 +286,9 @@ class Names:
     def local(self, tensor: torch.Tensor) -> str | None:
         """How the failing frame itself spells the tensor: `cos`, `self.rope_deltas`, `labels`."""
         key = identity(tensor)
-        return self._views.get(_view(key, tensor)) or self._local.get(key)
+        name, view = self._local.get(key), _view(key, tensor)
+        shown = self._shown.get(name or "")
+        return name if shown in (None, view) else self._views.get(view, name)
 
     def argument(self, key: int) -> str | None:
         """The parameter name by which the outermost function on the stack got the tensor."""
@@ -304,7 +307,8 @@ class Names:
                 key = identity(value)
                 if innermost:
                     self._spell(key, name)
-                    self._keep(self._views, _view(key, value), name)
+                    self._shown[name] = _view(key, value)
+                    self._keep(self._views, self._shown[name], name)
                 if name in parameters:
                     self._argument[key] = name
             elif keeps_state(name, value) or (

@@ -109,8 +109,8 @@ def _detect(failure: Failure) -> Hint | None:
 
 
 def _was_sent(weight: Operand) -> bool:
-    """Whether it is known that it had been on a GPU."""
-    return any(on_accelerator(step.device) for step in weight.lineage)
+    """Whether a hook is known to have had it on a GPU."""
+    return any(step.kind == "hook" and on_accelerator(step.device) for step in weight.lineage)
 
 
 def _copy_left(failure: Failure) -> Hint | None:

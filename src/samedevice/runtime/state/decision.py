@@ -36,7 +36,6 @@ class Decision:
     """One decision; `earlier` is the one that it took the place of."""
 
     __slots__ = (
-        "__weakref__",
         "by_user",
         "computed",
         "device",
