@@ -230,6 +230,13 @@ def test_a_moved_copy_that_is_thrown_away_is_told(shell):
         assert ("script.py:3: x.to('cuda') leaves x where it is" in got.stderr) == told, got.stderr
 
 
+@pytest.mark.parametrize("last", ["", "raise KeyboardInterrupt"])
+def test_values_that_nobody_computed_are_told_also_of_a_script_that_was_interrupted(shell, last):
+    source = "import torch\nx = torch.randn(2000, 2000, device='cuda')\nprint((x @ x).sum().item())\n"
+    shell.write("script.py", f"{source}{last}\n")
+    assert "nobody computed the values that were asked for at script.py:3" in real(shell, "script.py").stderr
+
+
 def test_the_limit_of_values_is_a_number_or_a_size(shell):
     shell.write("sums.py", 'import torch\nprint(torch.ones(1 << 20, device="cuda").sum().item())\n')
     for limit, printed in (("64MiB", "1048576.0"), (str(8 << 20), "1048576.0"), ("1MiB", "0.5")):

@@ -341,7 +341,7 @@ def print_run(
     )
     put_line(console, 0, Text.assemble(("samedevice", "bold"), f": {render(line, language)}"))
     print_notices(console, notices)
-    if asked and status == "completed":  # of a script that failed, all that it read was told before
+    if asked and status in ("completed", "interrupted"):  # of one that failed, all was told before
         told = asked_text(asked, language)
         print_notices(console, [told, *map(_where, asked)] if detail == "verbose" else [told])
     _memory(console, memory, language)
