@@ -124,6 +124,16 @@ class Decision:
     device_at: Place | None = None
     """The line that made the device object which was given here: `torch.device("cuda:1")`."""
 
+    @property
+    def first_taken(self) -> Decision | None:
+        """The decision at the end of the row of those that took their device from one another; None where
+        this one took it from no tensor.
+        """
+        first = self.taken
+        while first is not None and first.taken is not None:
+            first = first.taken
+        return first
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:

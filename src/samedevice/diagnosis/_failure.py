@@ -21,7 +21,7 @@ from samedevice.provenance.named_devices import (
     takes_arguments,
     writes_gpu,
 )
-from samedevice.provenance.syntax import methods_called, names_called, names_of, parsed
+from samedevice.provenance.syntax import functions_called, methods_called, names_of, parsed
 
 FACTORY = re.compile(
     r"\b(?:torch|np|numpy|self)\.(?:arange|zeros|ones|full|empty|tensor|as_tensor|asarray|from_numpy|linspace|eye|rand|randn|randint|range|"
@@ -500,10 +500,7 @@ class Failure:
     @staticmethod
     def taken(operand: Operand) -> Decision | None:
         """The decision of the tensor that was asked for the device; None where it is from no tensor."""
-        first = operand.decision
-        while first is not None and first.taken is not None:
-            first = first.taken
-        return None if first is operand.decision else first
+        return None if operand.decision is None else operand.decision.first_taken
 
     def follows_another_model(self, operand: Operand) -> bool:
         """Whether it is an input, and the program asked a model that does not run where to send it."""
@@ -548,9 +545,17 @@ class Failure:
 
     def fed(self, kept: Operand, computed: Operand) -> bool:
         """Whether one operand was computed from the attribute that keeps the other one."""
-        own, other = (self.flow.roots(self.expression(each) or "") for each in (kept, computed))
-        held = {root.text for root in own if root.kind == "attribute"}
-        return any(root.kind == "attribute" and root.text in held for root in other)
+        return bool(self.attributes(kept) & self.attributes(computed))
+
+    def attributes(self, operand: Operand) -> frozenset[str]:
+        """The attributes of objects that an operand comes from, as the functions on the stack write them."""
+        roots = self.flow.roots(self.expression(operand) or "")
+        return frozenset(root.text for root in roots if root.kind == "attribute")
+
+    @staticmethod
+    def was_placed_on(weight: Operand, device: str) -> bool:
+        """Whether a weight had been placed on a device before its newest decision."""
+        return any((step.kind, step.device) == ("placed", device) for step in weight.lineage[1:])
 
     def _root(self, operand: Operand) -> int | None:
         return None if operand.decision is None else self._root_of(operand.decision)
@@ -876,8 +881,7 @@ class Failure:
             return False  # what a variable reaches is there longer
         if made.function == self.event.at.function:
             return False
-        called = names_called(ast.walk(parsed(text) or ast.Module([], [])))
-        return made.function in self.flow.given_by_functions(text) | called
+        return made.function in self.flow.given_by_functions(text) | functions_called(text)
 
     def handed_down(self, operand: Operand) -> bool:
         """Whether the failing function did not make the operand: it is an argument, or a variable of the

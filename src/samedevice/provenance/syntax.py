@@ -74,6 +74,12 @@ def methods_called(statement: str) -> frozenset[str]:
     )
 
 
+def functions_called(statement: str) -> frozenset[str]:
+    """The names of the functions and methods that a statement calls."""
+    tree = parsed(statement)
+    return names_called(ast.walk(tree)) if tree is not None else frozenset()
+
+
 def given_by_name(call: ast.Call, name: str) -> ast.expr | None:
     """What a call gives as the argument of that name, where it writes the name."""
     return next((each.value for each in call.keywords if each.arg == name), None)

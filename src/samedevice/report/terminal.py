@@ -598,17 +598,15 @@ def _device_from(step: Decision, file: str | None, running: str | None) -> list[
     """Where the device comes from that a line was given, where it does not name a tensor itself."""
     if step.source not in ("argument", "computed") and step.said not in ("self", "cls"):
         return []
-    first = step
-    while first.taken is not None:
-        first = first.taken
-    if first is not step and first.device == step.device and first.kind != "outside":
+    first = step.first_taken
+    if first is not None and first.device == step.device and first.kind != "outside":
         origin = decision_phrase(first, file, running)
         if first.inherited:
             return [Phrase("taken-computed", origin=origin)]
         if first.kind == "placed" and first.name is not None:
             return [Phrase("taken-named", name=_by_self(first.name, running), origin=origin)]
         return [Phrase("taken", origin=origin)]
-    if first is step and step.device_at is not None and not same_line(step.device_at, step.at):
+    if first is None and step.device_at is not None and not same_line(step.device_at, step.at):
         return [Phrase("device-made", place=_shown(step.device_at, file))]
     return []
 

@@ -8,7 +8,6 @@ one where nothing named the device and nothing is drawn at random, and what it m
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
 
 from samedevice.diagnosis._failure import Failure
@@ -21,7 +20,7 @@ from samedevice.diagnosis.fixes._told import told_fix
 from samedevice.events import Decision, Operand, on_accelerator
 from samedevice.findings import Fix
 from samedevice.messages import Phrase
-from samedevice.provenance.syntax import names_called, parsed
+from samedevice.provenance.syntax import functions_called
 
 
 def origin_fix(failure: Failure, guilty: Operand | None) -> Fix[Phrase] | None:
@@ -46,19 +45,16 @@ def _first(guilty: Operand | None) -> Decision | None:
     another, where nothing named one.
     """
     newest = None if guilty is None else guilty.decision
-    first = newest
-    while first is not None and first.taken is not None:
-        first = first.taken
-    if first is None or newest is None or first is newest or newest.device != "cpu":
+    first = None if newest is None else newest.first_taken
+    if first is None or newest is None or newest.device != "cpu":
         return None
     if (first.kind, first.source, first.device) != ("created", "default", "cpu") or first.name is not None:
         return None
     texts = () if first.at is None else (first.at.code, first.at.call)
-    made = frozenset[str]().union(*(names_called(ast.walk(parsed(text) or _NOTHING)) for text in texts))
+    made = frozenset[str]().union(*map(functions_called, texts))
     return None if made & _NOT_ALIKE else first
 
 
-_NOTHING = ast.Module([], [])
 _NOT_ALIKE = frozenset(("rand", "randn", "randint", "randperm", "normal", "Parameter"))
 """What draws other numbers on another device, and what belongs to a module."""
 

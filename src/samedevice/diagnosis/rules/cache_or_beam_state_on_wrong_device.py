@@ -319,8 +319,7 @@ def _brought_from(failure: Failure, part: Operand, state: Operand) -> bool:
 
 def _holders(failure: Failure, operand: Operand) -> set[str]:
     """The objects whose attributes an operand comes from."""
-    roots = failure.flow.roots(failure.expression(operand) or "")
-    return {root.text.rpartition(".")[0] for root in roots if root.kind == "attribute"}
+    return {each.rpartition(".")[0] for each in failure.attributes(operand)}
 
 
 _WRITES = ("index_put_", "copy_", "index_copy_", "scatter_", "slice_scatter")

@@ -167,10 +167,10 @@ def _weight_taken(failure: Failure) -> Hint | None:
     """
     met = {each.device for each in failure.plain}
     for weight in failure.weights if failure.two_gpus and len(met) == 1 else ():
-        newest, *before = weight.lineage or (None,)
+        newest = weight.decision
         if newest is None or newest.at is None or newest.source != "current-gpu" or failure.dispatched:
             continue
-        if any(step.kind == "placed" and {step.device} == met for step in before):
+        if failure.was_placed_on(weight, *met):
             values = {"operand": weight.parameter or weight.name}
             text = (newest.at.call or newest.at.code)[:60]
             return Hint(7.1, Phrase("rules.hard-coded-device.literal", text=text, **values), weight.name)

@@ -101,17 +101,16 @@ def _was_in_place(failure: Failure) -> Hint | None:
     chose no GPU itself, has sent to another GPU since.
     """
     computed = bool(failure.plain) and all(map(failure.activation, failure.plain))
-    for weight in largest_first(failure.weights) if computed and failure.two_gpus else ():
-        newest, *before = weight.lineage or (None,)
-        met = {each.device for each in failure.plain}
-        if newest is None or newest.at is None or newest.kind != "placed" or len(met) != 1:
-            continue
-        if failure.dispatched or weight.tied:
+    met = {each.device for each in failure.plain}
+    if not computed or not failure.two_gpus or len(met) != 1 or failure.dispatched:
+        return None
+    for weight in largest_first(failure.weights):
+        newest = weight.decision
+        if newest is None or newest.at is None or newest.kind != "placed" or weight.tied:
             continue
         by_function = newest.at.function not in ("<module>", "__init__", "main")
         chose = newest.source in ("literal", "current-gpu")
-        was_there = any(step.kind == "placed" and {step.device} == met for step in before)
-        if by_function and was_there and not chose and newest.entry is None:
+        if by_function and failure.was_placed_on(weight, *met) and not chose and newest.entry is None:
             operand, device = weight.parameter or weight.name, newest.device
             key = "rules.weights-moved-away-by-manager.no-longer-there"
             values = {"function": newest.at.function, "before": met.pop()}

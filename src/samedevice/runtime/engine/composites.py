@@ -144,10 +144,11 @@ class Composites:
             mark = record_of(tensor)
             if _is_loose(tensor) and device_of(tensor) != home:
                 self._rehome(tensor, home)
-                storage_of(tensor)._sd.decision = decision
             elif mark.__class__ is Helper and mark.made_in(frame):
                 self.resolve(tensor, home)
-                storage_of(tensor)._sd.decision = decision
+            else:
+                continue
+            storage_of(tensor)._sd.decision = decision
 
     def _rehome(self, tensor: torch.Tensor, home: torch.device) -> None:
         storage = storage_of(tensor)

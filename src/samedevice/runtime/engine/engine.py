@@ -291,8 +291,7 @@ class Engine:
             )  # as small copies to the host: scripts hand them to code that is not torch
         call.home, call.target = home, target or home
         if call.target != home:
-            this_thread.decision = decision = Decision("created", call.target, self.tracker.site())
-            decision.taken = this_thread.taken
+            this_thread.decision = self.tracker.created(call.target, self.tracker.site())
         if generator is not None:
             self.mismatches.check_generator(call, generator, call.target)
         return self.on_virtual(call)
@@ -397,8 +396,7 @@ class Engine:
             site = self.tracker.site()
             if this_thread.decision is None:
                 how: DecisionKind = "created" if op.short in _WRAPS else "outside"
-                this_thread.decision = decision = Decision(how, CPU, site)
-                decision.taken = this_thread.taken
+                this_thread.decision = self.tracker.created(CPU, site, how)
             self.tracker.note_host(result, site)
             if pinned:
                 for tensor in tensors_in(result):
@@ -428,9 +426,8 @@ class Engine:
     def _make(self, call: Call, target: torch.device | None, generator: Any) -> Any:
         """An operator without tensor arguments."""
         op, args, kwargs = call.op, call.args, call.kwargs
-        this_thread.decision = decision = Decision("created", target or CPU, self.tracker.site())
+        this_thread.decision = decision = self.tracker.created(target or CPU, self.tracker.site())
         decision.without_index = without_number(kwargs.get("device"))
-        decision.taken = this_thread.taken
         if generator is not None and op.random:
             self.mismatches.check_generator(call, generator, target or CPU)
         if target is None or target.type == "cpu":

@@ -19,16 +19,12 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import OrderedDict, deque
-from typing import TypeAlias
 
 import torch
 
-from samedevice.provenance import Site
-from samedevice.runtime.state.decision import Decision
+from samedevice.runtime.state.decision import Decision, Taken
 from samedevice.runtime.state.memory import this_thread
 
-Taken: TypeAlias = "Decision | Site"
-"""Where a device comes from: why the tensor was there that was asked for it, or the line that made it."""
 _MOST = 4096
 _COPYING = frozenset(("copy", "pickle", "copyreg"))
 """Modules whose lines make a device that somebody else made before."""

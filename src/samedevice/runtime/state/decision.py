@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import weakref
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -23,6 +23,8 @@ from samedevice.provenance import Site
 
 KEPT_BY_RESULTS = frozenset(("placed", "hook"))
 """Kinds of decisions of a first operand that no weight's takes the place of."""
+Taken: TypeAlias = "Decision | Site"
+"""Where a device comes from: why the tensor was there that was asked for it, or the line that made it."""
 _order = count(1).__next__
 _LONGEST_ROW = 8
 
@@ -78,7 +80,7 @@ class Decision:
         """The one that what was computed from its tensor tells."""
         self.computed = False
         """Of a copy: whether what was computed was asked, not the tensor itself."""
-        self.taken: Decision | Site | None = None
+        self.taken: Taken | None = None
         """Whose device it took: why the tensor was there that the program had asked, or the line that made
         the device.
         """

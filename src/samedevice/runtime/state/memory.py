@@ -33,7 +33,7 @@ from samedevice.provenance import Site
 from samedevice.runtime.state import plain
 from samedevice.runtime.state.caching_allocator import Booking
 from samedevice.runtime.state.calling_code import asker
-from samedevice.runtime.state.decision import Decision
+from samedevice.runtime.state.decision import Decision, Taken
 from samedevice.runtime.state.ledger import DeviceLedger
 from samedevice.runtime.state.machine_state import CPU, META
 from samedevice.runtime.state.parts import parts_of
@@ -69,7 +69,7 @@ class _ThisThread(threading.local):
     """Where the last operator of this thread ran."""
     decision: Decision | None = None
     """What results of the running operator inherit; see Note [Decisions]."""
-    taken: Decision | Site | None = None
+    taken: Taken | None = None
     """Whose device the running factory or move was given; see Note [Asked devices]."""
     to_meta = False
     """True while a script's own `.to("meta")` runs: C++ code that copies a carrier's options says

@@ -89,16 +89,15 @@ def seen_device(tensor: torch.Tensor) -> torch.device:
 
 def _asked_device(tensor: torch.Tensor) -> torch.device:
     """`x.device`: an object that is known again when the program hands it on; see Note [Asked devices]."""
-    found = seen_device(tensor)
     if this_thread.raw:
-        return found
+        return seen_device(tensor)
     try:
         record = storage_of(tensor)._sd
     except (NotImplementedError, RuntimeError, ValueError):
-        return found
+        return seen_device(tensor)
     decision = record.decision if record.__class__ is Memory else None
-    if decision is None or decision.device is not found:
-        return found
+    if decision is None or decision.device is not record.device:
+        return seen_device(tensor)
     own = isinstance(tensor, torch.nn.Parameter) or decision.site in (record.made, record.moved)
     return told_device(decision, computed=not own)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from samedevice.events import DecisionKind
 from samedevice.provenance import Site, resolve
 from samedevice.runtime.state import (
     CPU,
@@ -26,6 +27,7 @@ from samedevice.runtime.state import (
     raw_is_meta,
     storage_of,
     tensors_in,
+    this_thread,
 )
 from samedevice.runtime.tracking.movers import decision_to_move
 from samedevice.runtime.tracking.recorder import Recorder
@@ -52,6 +54,13 @@ class Tracker:
     def site(self) -> Site | None:
         """Where the running operator was called from: the innermost line outside torch and this package."""
         return self._filter.site(sys._getframe(1))
+
+    @staticmethod
+    def created(target: torch.device, site: Site | None, how: DecisionKind = "created") -> Decision:
+        """The decision to make memory on `target`, where the running factory was told to."""
+        decision = Decision(how, target, site)
+        decision.taken = this_thread.taken
+        return decision
 
     def moved(self, target: torch.device, site: Site | None, earlier: Decision | None) -> Decision:
         """The decision to move memory to `target`, by whom the running code shows."""
